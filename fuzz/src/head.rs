@@ -1,7 +1,7 @@
 //! Checks request heads: verdict, meaning and length, for the whole input and for its pieces.
 
 use bytes::BytesMut;
-use tollgate_http::{BodyFraming, HeadReader, RequestError, RequestHead, Version};
+use tollgate_http::{BodyFraming, HeadReader, RequestError, RequestHead, UriScheme, Version};
 
 use super::reference::{self, Body, Head, ReferenceResult};
 use super::split::{self, Input};
@@ -59,6 +59,7 @@ fn meaning(head: &RequestHead) -> Head {
         path: head.path().into(),
         query: head.query().map(Into::into),
         host: head.host().map(Into::into),
+        is_https: head.check_scheme(|| UriScheme::Http).is_err(),
         is_1_1: head.version() == Version::Http11,
         fields: head.fields().map(|(name, value)| (name.into(), value.into())).collect(),
         body: match head.framing() {

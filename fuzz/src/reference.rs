@@ -43,6 +43,8 @@ pub struct Head {
     pub path: String,
     pub query: Option<String>,
     pub host: Option<String>,
+    /// Whether the target has the scheme https.
+    pub is_https: bool,
     pub is_1_1: bool,
     pub fields: Vec<(String, Vec<u8>)>,
     pub body: Body,
@@ -237,6 +239,7 @@ struct Line {
     path: String,
     query: Option<String>,
     authority: Option<String>,
+    is_https: bool,
     is_1_1: bool,
 }
 
@@ -267,7 +270,9 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<Line, BTreeSet<u16>> {
     }
     match request_target(target, method) {
         Ok((path, query, authority)) if faults.is_empty() => {
-            Ok(Line { method: text(method), path, query, authority, is_1_1: version != b"HTTP/1.0" })
+            let is_https = target.to_ascii_lowercase().starts_with(b"https://");
+            let is_1_1 = version != b"HTTP/1.0";
+            Ok(Line { method: text(method), path, query, authority, is_https, is_1_1 })
         }
         Ok(_) => Err(faults),
         Err(status) => {
@@ -295,13 +300,9 @@ fn request_target(target: &[u8], method: &[u8]) -> Result<Parts, u16> {
         let (path, query) = path_and_query(target)?;
         return Ok((path, query, None));
     }
-    if lower.starts_with(b"https://") && all_of(target, QUERY) {
-        return Err(421);
-    }
-    if !lower.starts_with(b"http://") {
-        return Err(400);
-    }
-    let rest = &target["http://".len()..];
+    let schemes = [&b"http://"[..], b"https://"];
+    let Some(scheme) = schemes.into_iter().find(|scheme| lower.starts_with(scheme)) else { return Err(400) };
+    let rest = &target[scheme.len()..];
     let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     if !is_authority(authority) {
@@ -352,11 +353,12 @@ fn is_authority(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns a valid authority in lower case, without an empty port or port 80.
-fn without_default_port(authority: &str) -> String {
+/// Returns a valid authority in lower case, without an empty port or the default port of the scheme.
+fn without_default_port(authority: &str, is_https: bool) -> String {
+    let default = if is_https { 443 } else { 80 };
     let lower = authority.to_ascii_lowercase();
     match lower.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') && (port.is_empty() || port.parse() == Ok(80)) => {
+        Some((host, port)) if !port.contains(']') && (port.is_empty() || port.parse() == Ok(default)) => {
             host.into()
         }
         _ => lower,
@@ -425,7 +427,9 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         (_, None) if line.is_1_1 => {
             faults.insert(400);
         }
-        (Some(target), Some(host)) if without_default_port(target) != without_default_port(host) => {
+        (Some(target), Some(host))
+            if without_default_port(target, line.is_https) != without_default_port(host, line.is_https) =>
+        {
             faults.insert(400);
         }
         _ => {}
@@ -458,6 +462,7 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         path: line.path,
         query: line.query,
         host: line.authority.or(host),
+        is_https: line.is_https,
         is_1_1: line.is_1_1,
         body,
         persists: !has("close") && (line.is_1_1 || has("keep-alive")),
@@ -814,6 +819,12 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
             ReferenceResult::Read(head, used) => (head, used),
         };
         rest = &rest[used..];
+        if head.is_https {
+            // The connections of this engine have no TLS.
+            let (is_head, is_1_1) = (head.method == "HEAD", head.is_1_1);
+            replies.push(Expected { is_head, is_1_1, ..refused(&set(&[421])) });
+            return replies;
+        }
         let path = path(&head.path);
         let has_content = !matches!(head.body, Body::None | Body::Length(0));
         let coding = content_coding(&head.fields);

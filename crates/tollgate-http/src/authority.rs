@@ -1,6 +1,7 @@
 //! `uri-host [":" port]`: the value of Host, and the authority of an absolute target (RFC 9112 section
 //! 3.2).
 
+use crate::UriScheme;
 use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;
 
@@ -20,13 +21,13 @@ pub fn split_authority(bytes: &[u8]) -> Option<(&[u8], Option<u16>)> {
     }
 }
 
-/// Returns whether two valid authorities of `http` URIs name the same host and port.
+/// Returns whether two valid authorities of URIs with this scheme name the same host and port.
 ///
-/// Port 80 means the same as no port (RFC 3986 section 6.2.3).
-pub(crate) fn is_same_authority(a: &[u8], b: &[u8]) -> bool {
+/// The default port of the scheme means the same as no port (RFC 3986 section 6.2.3).
+pub(crate) fn is_same_authority(a: &[u8], b: &[u8], scheme: UriScheme) -> bool {
     let split = |authority| {
         let (host, port) = split_authority(authority)?;
-        Some((host, port.unwrap_or(HTTP_PORT)))
+        Some((host, port.unwrap_or(scheme.default_port())))
     };
     a.eq_ignore_ascii_case(b)
         || split(a)
@@ -79,8 +80,6 @@ fn port_number(bytes: &[u8]) -> Option<u16> {
     bytes.iter().try_fold(0, digits).and_then(|port| u16::try_from(port).ok())
 }
 
-/// Default port of `http` (RFC 9110 section 4.2.1).
-const HTTP_PORT: u16 = 80;
 const PORT_BYTES_MAX: usize = 5;
 const IPV6_BYTES_MAX: usize = 45;
 

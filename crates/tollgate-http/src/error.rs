@@ -5,7 +5,7 @@
 //! peer are escaped and truncated. [`RequestError::client_text`] is for the peer. That text is fixed and
 //! repeats no input.
 
-use crate::StatusCode;
+use crate::{StatusCode, UriScheme};
 
 /// Reason for refusing a request. `found` holds the start of the input, at most 32 bytes, escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +46,14 @@ pub enum RequestError {
         /// The refused target.
         found: Box<str>,
     },
-    /// An https target on a connection that is not secured (RFC 9110 section 7.4).
-    #[error("request target has scheme https, but the connection is not encrypted")]
-    SchemeMisdirected,
+    /// A target with another scheme than the request (RFC 9110 section 7.4).
+    #[error("request target has scheme {}, but the request came by {}", .named.name(), .actual.name())]
+    SchemeMisdirected {
+        /// The scheme of the target.
+        named: UriScheme,
+        /// The scheme of the request.
+        actual: UriScheme,
+    },
     /// A target or request line above its limit.
     #[error("request line exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     TargetTooLong {
@@ -326,10 +331,15 @@ impl RequestError {
             ),
             Self::TargetByte { .. } => (bad, Close, "invalid character in request target"),
             Self::TargetForm { .. } => (bad, Close, "invalid request target"),
-            Self::SchemeMisdirected => (
+            Self::SchemeMisdirected { actual: UriScheme::Http, .. } => (
                 StatusCode::MISDIRECTED_REQUEST,
                 Close,
                 "request target has scheme https, but this connection is not encrypted",
+            ),
+            Self::SchemeMisdirected { actual: UriScheme::Https, .. } => (
+                StatusCode::MISDIRECTED_REQUEST,
+                Close,
+                "request target has scheme http, but this connection is encrypted",
             ),
             Self::TargetTooLong { .. } => (StatusCode::URI_TOO_LONG, Close, "request target too long"),
             Self::HeadTooLarge { .. } => (large, Close, "request head too large"),

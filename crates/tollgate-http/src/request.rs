@@ -10,7 +10,7 @@ pub use reader::HeadReader;
 use crate::connection::{connection_options, is_hop_by_hop_field};
 use crate::field::FieldSpan;
 use crate::span::Span;
-use crate::{BodyFraming, Method, Target, Version};
+use crate::{BodyFraming, Method, RequestError, Target, UriScheme, Version};
 use bytes::Bytes;
 use line::RequestLine;
 use std::fmt;
@@ -59,6 +59,18 @@ impl RequestHead {
     /// Returns the target as sent, for logs. UTF-8 in it is percent-encoded.
     pub fn raw_target(&self) -> &str {
         self.line.target.raw(&self.bytes)
+    }
+
+    /// Checks the scheme of an absolute target against the scheme of the request. A target in another form
+    /// has the scheme of the request.
+    ///
+    /// # Errors
+    /// The target names another scheme (RFC 9110 section 7.4).
+    #[inline]
+    pub fn check_scheme(&self, actual: impl FnOnce() -> UriScheme) -> Result<(), RequestError> {
+        let Some(named) = self.line.target.scheme() else { return Ok(()) };
+        let actual = actual();
+        if named == actual { Ok(()) } else { Err(RequestError::SchemeMisdirected { named, actual }) }
     }
 
     /// Returns the raw path: it begins with `/`, or is `*`.

@@ -4,7 +4,7 @@ use crate::authority::is_authority;
 use crate::error::excerpt;
 use crate::grammar::{PATH, PLAIN_PATH, QUERY, URI, first_outside, is, push_escaped, run_of};
 use crate::span::Span;
-use crate::{Method, RequestError};
+use crate::{Method, RequestError, UriScheme};
 
 /// A request target. The absolute form is resolved: the authority becomes the host of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,15 @@ pub(crate) struct TargetSpans {
     form: Form,
     path: Span,
     query: Option<Span>,
-    authority: Option<Span>,
+    absolute: Option<Absolute>,
     is_plain: bool,
+}
+
+/// The front of an absolute target.
+#[derive(Debug, Clone, Copy)]
+struct Absolute {
+    scheme: UriScheme,
+    authority: Span,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +91,11 @@ impl TargetSpans {
     }
 
     pub(crate) fn authority(self) -> Option<Span> {
-        self.authority
+        self.absolute.map(|absolute| absolute.authority)
+    }
+
+    pub(crate) fn scheme(self) -> Option<UriScheme> {
+        self.absolute.map(|absolute| absolute.scheme)
     }
 }
 
@@ -113,7 +124,7 @@ pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usi
         form: Form::Resource,
         path,
         query,
-        authority: None,
+        absolute: None,
         is_plain,
     };
     Some((spans, end))
@@ -128,11 +139,10 @@ pub(crate) fn parse_target(head: &[u8], raw: Span, method: Method) -> Result<Tar
         // The checks of bytes and host also refuse fragments and userinfo. A target with any other scheme
         // reaches `form_error` below.
         bytes if begins_with(bytes, HTTP) => {
-            parse_absolute(head, raw, raw.range().start + HTTP.len(), method)
+            parse_absolute(head, raw, raw.range().start + HTTP.len(), UriScheme::Http, method)
         }
-        // RFC 9110 section 7.4: a request over a plain connection must not name an https resource.
-        bytes if begins_with(bytes, HTTPS) && first_outside(QUERY, bytes).is_none() => {
-            Err(RequestError::SchemeMisdirected)
+        bytes if begins_with(bytes, HTTPS) => {
+            parse_absolute(head, raw, raw.range().start + HTTPS.len(), UriScheme::Https, method)
         }
         // RFC 9112 section 3.2.3: only CONNECT uses the authority form, and we refuse CONNECT.
         bytes => Err(form_error(bytes)),
@@ -149,7 +159,13 @@ const HTTPS: &[u8] = b"https://";
 /// Parses an absolute target after its scheme (RFC 9112 section 3.2.2).
 ///
 /// `OPTIONS` without path and query means the server itself (section 3.2.4).
-fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Result<TargetSpans, RequestError> {
+fn parse_absolute(
+    head: &[u8],
+    raw: Span,
+    start: usize,
+    scheme: UriScheme,
+    method: Method,
+) -> Result<TargetSpans, RequestError> {
     let end = raw.range().end;
     let rest = &head[start..end];
     let authority_bytes = rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
@@ -158,9 +174,9 @@ fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Resul
         return Err(RequestError::HostInvalid { found: excerpt(authority.bytes(head)) });
     }
     if method == Method::Options && authority_bytes == rest.len() {
-        return Ok(asterisk(raw, Some(authority)));
+        return Ok(asterisk(raw, Some(Absolute { scheme, authority })));
     }
-    parse_resource(head, raw, start + authority_bytes, Some(authority))
+    parse_resource(head, raw, start + authority_bytes, Some(Absolute { scheme, authority }))
 }
 
 /// Parses path and query from `start` to the end of the target.
@@ -168,7 +184,7 @@ fn parse_resource(
     head: &[u8],
     raw: Span,
     start: usize,
-    authority: Option<Span>,
+    absolute: Option<Absolute>,
 ) -> Result<TargetSpans, RequestError> {
     let end = raw.range().end;
     let rest = &head[start..end];
@@ -186,11 +202,11 @@ fn parse_resource(
     };
     let path = Span::new(start, start + path_bytes);
     let is_plain = classes & PLAIN_PATH != 0;
-    Ok(TargetSpans { raw, form: Form::Resource, path, query, authority, is_plain })
+    Ok(TargetSpans { raw, form: Form::Resource, path, query, absolute, is_plain })
 }
 
-fn asterisk(raw: Span, authority: Option<Span>) -> TargetSpans {
-    TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority, is_plain: false }
+fn asterisk(raw: Span, absolute: Option<Absolute>) -> TargetSpans {
+    TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, absolute, is_plain: false }
 }
 
 /// Returns the error for a target without a valid form. A bad byte has priority, because that error is more
@@ -245,6 +261,8 @@ mod tests {
         check("http://a", "/", None, Some("a"));
         check("HTTP://a:80/b?c", "/b", Some("c"), Some("a:80"));
         check("http://[::1]?c", "/", Some("c"), Some("[::1]"));
+        check("https://a/b", "/b", None, Some("a"));
+        check("HTTPS://a:443?c", "/", Some("c"), Some("a:443"));
     }
 
     #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
@@ -268,20 +286,25 @@ mod tests {
 
     #[test]
     fn other_forms_are_refused() {
-        for target in ["", "*", "**", "a", "a:443", "ftp://a/", "http:/a", "http:a", "?a"] {
+        for target in ["", "*", "**", "a", "a:443", "ftp://a/", "http:/a", "http:a", "https:a", "?a"] {
             check_refused(Method::Get, target, RequestError::TargetForm { found: target.into() });
         }
         for host in ["", "u@a", "a,b", ":80", "a:x", "a#b"] {
-            let target = format!("http://{host}/");
-            check_refused(Method::Get, &target, RequestError::HostInvalid { found: host.into() });
+            for scheme in ["http", "https"] {
+                let target = format!("{scheme}://{host}/");
+                check_refused(Method::Get, &target, RequestError::HostInvalid { found: host.into() });
+            }
         }
     }
 
     #[test]
-    fn https_is_not_spoken_in_the_clear() {
-        for target in ["https://a/", "HTTPS://a", "https://"] {
-            check_refused(Method::Get, target, RequestError::SchemeMisdirected);
-        }
+    fn an_absolute_target_names_its_scheme() {
+        let check =
+            |target, expect| assert_eq!(parse(Method::Get, target).unwrap().scheme(), expect, "{target}");
+        check("https://a/", Some(UriScheme::Https));
+        check("HTTPS://a", Some(UriScheme::Https));
+        check("http://a/", Some(UriScheme::Http));
+        check("/https://a/", None);
         check_refused(Method::Get, "https://a/#b", RequestError::TargetByte { byte: b'#' });
     }
 

@@ -57,7 +57,6 @@ mod recorder;
 mod reload;
 mod reply;
 mod row;
-mod scheme;
 mod scratch;
 mod server;
 mod service;

@@ -5,13 +5,15 @@
 //! they are not trusted.
 //!
 //! If an entry is not an address, the search ends, and the proxy that wrote the entry counts as the client.
+//! The entry that names the client also tells the scheme of the client's request.
+//!
 //! The list is read byte by byte from the right. Bytes from a client, for example an open quote, therefore do
 //! not change how later entries are read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use tollgate_http::RequestHead;
+use tollgate_http::{RequestHead, UriScheme};
 
 /// Proxies that may name the client of a request, and the header in which they do so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,6 +73,8 @@ impl ClientHeader {
     }
 }
 
+/// The header field in which proxies tell the scheme of a request.
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
 /// Length in bits of the prefix of an IPv4 address that is mapped into IPv6 (RFC 4291 section 2.5.5.2).
 const MAPPED_PREFIX: u8 = 96;
 
@@ -151,6 +155,35 @@ impl TrustedProxies {
         self.client_of(self.header.entries(head), peer)
     }
 
+    /// Returns the scheme by which the client of a proxy asked. `None`: the proxy did not tell it.
+    pub(crate) fn scheme(&self, head: &RequestHead) -> Option<UriScheme> {
+        match self.header {
+            ClientHeader::XForwardedFor => {
+                let is_meant = |name: &[u8]| name.eq_ignore_ascii_case(FORWARDED_PROTO.as_bytes());
+                let mut values = head.raw_fields().filter(|(name, _)| is_meant(name));
+                match (values.next(), values.next()) {
+                    (Some((_, value)), None) => UriScheme::from_name(value),
+                    // A proxy that adds its value to the value of a client makes a list, which tells nothing.
+                    _ => None,
+                }
+            }
+            ClientHeader::Forwarded => self.scheme_in(self.header.entries(head)),
+        }
+    }
+
+    /// Returns the scheme in the entry that names the client. The entries are in order from the last to the
+    /// first.
+    fn scheme_in<'a>(&self, mut entries: impl Iterator<Item = &'a [u8]>) -> Option<UriScheme> {
+        let is_of_proxy = |entry| forwarded_for(entry).is_some_and(|address| self.trusts(Some(address)));
+        let mut entry = entries.next()?;
+        while is_of_proxy(entry)
+            && let Some(earlier) = entries.next()
+        {
+            entry = earlier;
+        }
+        UriScheme::from_name(unquoted(forwarded_value(entry, b"proto")?))
+    }
+
     /// Returns the client that `entries` name. The entries are in order from the last to the first.
     fn client_of<'a>(&self, entries: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
         let mut client = peer;
@@ -217,6 +250,12 @@ impl<'a> Iterator for EntriesFromTheEnd<'a> {
 /// Returns the address in the `for` of an entry of `Forwarded` (RFC 7239 section 4). Returns `None` if the
 /// entry does not have exactly one `for`, or if the value is not an address.
 fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
+    node_address(unquoted(forwarded_value(entry, b"for")?))
+}
+
+/// Returns the value of a parameter of an entry of `Forwarded`. Returns `None` if the entry does not have
+/// exactly one such parameter.
+fn forwarded_value<'a>(entry: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut is_quoted = false;
     let pairs = entry.split(|byte| {
         is_quoted ^= *byte == b'"';
@@ -225,12 +264,16 @@ fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
     let mut found = pairs.filter_map(|pair| {
         let pair = pair.trim_ascii();
         let at = pair.iter().position(|byte| *byte == b'=')?;
-        pair[..at].eq_ignore_ascii_case(b"for").then(|| &pair[at + 1..])
+        pair[..at].eq_ignore_ascii_case(name).then(|| &pair[at + 1..])
     });
-    let (node, None) = (found.next()?, found.next()) else { return None };
-    match node {
-        [b'"', node @ .., b'"'] => node_address(node),
-        _ => node_address(node),
+    let (value, None) = (found.next()?, found.next()) else { return None };
+    Some(value)
+}
+
+fn unquoted(value: &[u8]) -> &[u8] {
+    match value {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => value,
     }
 }
 
@@ -346,6 +389,24 @@ mod tests {
         check(&["for=203.0.113.9;host=\"x;for=1.1.1.1\""], "203.0.113.9");
         check(&["proto=https"], "10.0.0.1");
         check(&["for=1.1.1.1;for=2.2.2.2"], "10.0.0.1");
+    }
+
+    #[test]
+    fn the_entry_that_names_the_client_tells_the_scheme() {
+        let check = |line: &str, expect| {
+            let found = proxies(ClientHeader::Forwarded).scheme_in(entries([line.as_bytes()].into_iter()));
+            assert_eq!(found, expect, "{line}");
+        };
+        check("for=203.0.113.9;proto=https", Some(UriScheme::Https));
+        check("for=203.0.113.9;Proto=\"HTTP\"", Some(UriScheme::Http));
+        check("for=unknown;proto=https, for=10.0.0.2;proto=http", Some(UriScheme::Https));
+        check("proto=https, for=203.0.113.9;proto=http, for=10.0.0.2", Some(UriScheme::Http));
+        check("for=10.0.0.3;proto=https", Some(UriScheme::Https));
+        for unknown in
+            ["", "for=203.0.113.9", "proto=https, for=203.0.113.9", "proto=ftp", "proto=http;proto=http"]
+        {
+            check(unknown, None);
+        }
     }
 
     #[test]

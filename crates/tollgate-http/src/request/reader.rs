@@ -320,7 +320,13 @@ impl HeadReader {
 fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Option<Span>, RequestError> {
     match (line.target.authority(), host) {
         (_, None) if line.version == Version::Http11 => Err(RequestError::HostMissing),
-        (Some(target), Some(host)) if !is_same_authority(target.bytes(head), host.bytes(head)) => {
+        (Some(target), Some(host))
+            if !is_same_authority(
+                target.bytes(head),
+                host.bytes(head),
+                line.target.scheme().unwrap_or_default(),
+            ) =>
+        {
             let [host, target] = [host, target].map(|span| excerpt(span.bytes(head)));
             Err(RequestError::HostMismatch { host, target })
         }

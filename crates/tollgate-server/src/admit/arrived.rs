@@ -5,15 +5,14 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
-use tollgate_http::RequestHead;
 use tollgate_http::route::MatchedPath;
+use tollgate_http::{RequestHead, UriScheme};
 
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::overload::RequestPermit;
 use crate::reply::Reply;
-use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
@@ -96,5 +95,5 @@ pub(crate) struct RequestOrigin {
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
     /// The scheme of the connection.
-    pub(crate) scheme: ConnectionScheme,
+    pub(crate) scheme: UriScheme,
 }

@@ -68,6 +68,7 @@ impl<S: Transport> Connection<S> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(false) };
+            head.check_scheme(|| self.client.scheme_of(&head, &self.rules))?;
             let Some(arrived) = self.arrive_at_route(head, now) else { return Ok(true) };
             return self.begin(arrived);
         }

@@ -3,12 +3,11 @@
 
 use std::net::IpAddr;
 
-use tollgate_http::{RequestHead, StatusCode};
+use tollgate_http::{RequestHead, StatusCode, UriScheme};
 
 use crate::admit::RequestOrigin;
 use crate::overload::{ClientPermit, refusal_text};
 use crate::reply::Reply;
-use crate::scheme::ConnectionScheme;
 use crate::service::Rules;
 use crate::worker::Worker;
 
@@ -24,8 +23,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn scheme(&self) -> ConnectionScheme {
-        if self.tls { ConnectionScheme::Https } else { ConnectionScheme::Http }
+    pub(super) fn scheme(&self) -> UriScheme {
+        if self.tls { UriScheme::Https } else { UriScheme::Http }
     }
 }
 
@@ -34,7 +33,7 @@ impl Origin {
 pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
     is_trusted_proxy: bool,
-    scheme: ConnectionScheme,
+    scheme: UriScheme,
     permit: Option<Box<ClientPermit>>,
 }
 
@@ -47,7 +46,7 @@ impl ConnectionClient {
     /// request.
     pub(super) fn enter(
         peer: Option<IpAddr>,
-        scheme: ConnectionScheme,
+        scheme: UriScheme,
         worker: &Worker,
         rules: &Rules,
     ) -> Result<Self, TooMany> {
@@ -97,6 +96,13 @@ impl ConnectionClient {
     /// Returns whether the peer is a trusted proxy that forwards the requests of others.
     pub(super) fn is_trusted_proxy(&self) -> bool {
         self.is_trusted_proxy
+    }
+
+    /// Returns the scheme that the client of a request used. If a trusted proxy ended TLS, the proxy tells the
+    /// scheme.
+    pub(super) fn scheme_of(&self, head: &RequestHead, rules: &Rules) -> UriScheme {
+        let told = if self.is_trusted_proxy { rules.trusted_proxies.scheme(head) } else { None };
+        told.unwrap_or(self.scheme)
     }
 
     /// Returns the origin of a request from `client`.

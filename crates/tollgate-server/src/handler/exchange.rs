@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_files::FileRequest;
+use tollgate_http::UriScheme;
 use tollgate_http::route::RouteTable;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
 use crate::overload::RequestPermit;
-use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
@@ -30,7 +30,7 @@ pub(crate) struct Exchange {
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
     /// The scheme of the connection.
-    pub(crate) scheme: ConnectionScheme,
+    pub(crate) scheme: UriScheme,
     /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
     /// The content, while it still arrives.

@@ -8,13 +8,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tollgate_http::RequestHead;
 use tollgate_http::route::MatchedPath;
+use tollgate_http::{RequestHead, UriScheme};
 use tollgate_script::{Clock, Context, Request, RequestId, TraceRule};
 
 use crate::handler::{Endpoint, Exchange, Routes};
 use crate::options::ServerOptions;
-use crate::scheme::ConnectionScheme;
 
 /// Reason why tests could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +80,7 @@ pub(super) fn exchange(
         begun: Instant::now(),
         peer: None,
         trusted_header: None,
-        scheme: ConnectionScheme::Http,
+        scheme: UriScheme::Http,
         permit: None,
         upload: None,
     }

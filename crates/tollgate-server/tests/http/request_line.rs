@@ -1,5 +1,7 @@
 //! Tests of the first line of a request: method, target, version (RFC 9112 sections 2 and 3).
 
+use tollgate_server::TrustedProxies;
+
 use crate::site::{NEXT, Running, Site};
 
 const HEAD: &str = "GET /a?b HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n";
@@ -227,6 +229,25 @@ fn targets_of_other_forms_are_refused() {
 #[test]
 fn an_https_target_on_a_plain_connection_is_misdirected() {
     site().check_refused("GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 421);
+}
+
+#[test]
+fn a_trusted_proxy_tells_the_scheme_of_a_target() {
+    let trusted =
+        TrustedProxies { networks: vec!["127.0.0.0/8".parse().unwrap()], ..TrustedProxies::default() };
+    let proxied = Site::new().fixed("/", "hello").tune(|options| options.trusted_proxies = trusted).start();
+    let request =
+        |scheme: &str, told: &str| format!("GET {scheme}://a:443/ HTTP/1.1\r\nHost: a:443\r\n{told}\r\n");
+    let https = "X-Forwarded-Proto: HTTPS\r\n";
+    proxied.check(&request("https", https), "200", "hello");
+    proxied.check(&request("http", ""), "200", "hello");
+    proxied.check_refused(request("http", https), 421);
+    proxied.check_refused(request("https", ""), 421);
+    // A proxy that adds its value to the value of a client tells nothing.
+    for told in ["X-Forwarded-Proto: https, http\r\n", &https.repeat(2)] {
+        proxied.check_refused(request("https", told), 421);
+    }
+    site().check_refused(request("https", https), 421);
 }
 
 #[test]

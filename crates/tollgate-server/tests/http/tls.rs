@@ -183,6 +183,22 @@ fn a_proxied_request_says_that_it_came_over_tls() {
 }
 
 #[test]
+fn an_absolute_target_over_tls_must_have_the_scheme_https() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let mut client = tls.connect(&server, "localhost");
+    for host in ["localhost", "localhost:443"] {
+        let request = format!("GET https://localhost/a HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        assert!(read_until(&mut client, b"hello").starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+    client.write_all(b"GET http://localhost/a HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut reply = Vec::new();
+    client.read_to_end(&mut reply).unwrap();
+    assert!(reply.starts_with(b"HTTP/1.1 421 Misdirected Request\r\n"), "{}", reply.escape_ascii());
+}
+
+#[test]
 fn a_peer_without_tls_gets_an_alert_and_no_reply() {
     let tls = Tls::new();
     let server = tls.on(Site::new().fixed("/a", "hello")).start();

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use tollgate_backend::{Outgoing, OutgoingContent, SpooledContent};
 use tollgate_http::{
-    BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, write_target,
+    BodyFraming, Method, RequestHead, UriScheme, Version, connection_options, is_hop_by_hop_field,
+    write_target,
 };
 use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
@@ -17,7 +18,6 @@ use super::hops::{self, MAX_FORWARDS};
 use super::target::Proxy;
 use crate::handler::exchange::Exchange;
 use crate::options::HostSent;
-use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
@@ -223,7 +223,7 @@ fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
 }
 
 /// Appends one element of RFC 7239 section 4. The host is quoted, because it may have a port.
-fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>, scheme: ConnectionScheme) {
+fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>, scheme: UriScheme) {
     write_for(out, peer);
     if let Some(host) = host {
         out.extend_from_slice(b";host=\"");
@@ -310,7 +310,7 @@ mod tests {
         let check = |peer: Option<&str>, host, expect: &str| {
             let peer = peer.map(|peer| peer.parse().unwrap());
             let mut found = Vec::new();
-            write_forwarded(&mut found, peer, host, ConnectionScheme::Http);
+            write_forwarded(&mut found, peer, host, UriScheme::Http);
             assert_eq!(String::from_utf8(found).unwrap(), expect);
         };
         check(Some("10.0.0.1"), Some("a:80"), "for=10.0.0.1;host=\"a:80\";proto=http");

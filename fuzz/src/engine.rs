@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    CapacityLimits, ConnectionLimits, HostOptions, RequestIds, RouteSpec, ServerOptions, SpoolOptions,
-    StreamServer, Traces, TrustedProxies,
+    CapacityLimits, ConnectionLimits, HostOptions, HttpsOptions, RequestIds, RouteSpec, ServerOptions,
+    SpoolOptions, StreamServer, Traces, TrustedProxies,
 };
 
 /// Opens a log for an engine that records nothing.
@@ -27,6 +27,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
     ServerOptions {
         listen: Vec::new(),
         tls: None,
+        https: HttpsOptions::default(),
         trusted_proxies: TrustedProxies::default(),
         backlog: 1,
         workers: 1,

@@ -46,6 +46,7 @@ mod deadline;
 mod dev;
 mod error;
 mod handler;
+mod https;
 mod identity;
 mod item_summary;
 mod listen;
@@ -83,9 +84,10 @@ pub use options::stream::{
 };
 pub use options::{
     AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, CollectContent, CollectReply, CollectSpec,
-    ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, ListenAddress, ListenSpec,
-    MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec, RequestIds, RouteLimits, RouteSpec,
-    ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
+    ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, Hsts, HttpsOptions,
+    ListenAddress, ListenSpec, MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec, RedirectKind,
+    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions,
+    Traces,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

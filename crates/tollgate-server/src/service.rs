@@ -18,6 +18,7 @@ use tollgate_tls::ServerTls;
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
 use crate::handler::{Endpoint, Routes, Scripts};
+use crate::https::HttpsRules;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::overload::{ScriptQueue, Throttle};
@@ -74,6 +75,7 @@ fn throttles(options: &ServerOptions, before: &[Option<Arc<Throttle>>]) -> Vec<O
 pub(crate) struct Rules {
     pub(crate) limits: ConnectionLimits,
     pub(crate) tls: Option<Arc<ServerTls>>,
+    pub(crate) https: HttpsRules,
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) request_ids: RequestIds,
     pub(crate) traces: Traces,
@@ -87,6 +89,7 @@ impl Rules {
         Self {
             limits,
             tls: options.tls.clone(),
+            https: HttpsRules::new(&options.https),
             trusted_proxies: options.trusted_proxies.clone(),
             request_ids: options.request_ids,
             traces: options.traces,

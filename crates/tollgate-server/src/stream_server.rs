@@ -49,7 +49,7 @@ impl StreamServer {
 
     /// Serves one connection to its end. If there are too many connections, the stream is dropped.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
-        let origin = Origin { peer: Some(peer), proxy_protocol: false, tls: false };
+        let origin = Origin { peer: Some(peer), proxy_protocol: false, tls: false, redirect_to_https: false };
         if let Some(permit) = self.capacity.enter(0) {
             conn::serve(self.worker.clone(), PlainStream(stream), origin, permit).await;
         }

@@ -51,6 +51,7 @@ pub(crate) struct Acceptor {
     proxy_protocol: bool,
     acceptance: Acceptance,
     tls: bool,
+    redirect_to_https: bool,
     outlives_us: bool,
     inboxes: Arc<Inboxes>,
 }
@@ -65,6 +66,7 @@ impl Acceptor {
             proxy_protocol: listener.proxy_protocol,
             acceptance: listener.acceptance,
             tls: listener.tls,
+            redirect_to_https: listener.redirect_to_https,
             outlives_us: listener.outlives_us,
             inboxes: inboxes.clone(),
         })
@@ -144,7 +146,8 @@ impl Acceptor {
             refuse(worker, socket, family, self.tls);
             return Poll::Pending;
         };
-        let origin = Origin { peer, proxy_protocol: self.proxy_protocol, tls: self.tls };
+        let Self { proxy_protocol, tls, redirect_to_https, .. } = *self;
+        let origin = Origin { peer, proxy_protocol, tls, redirect_to_https };
         let accepted = Accepted { permit, socket, family, acceptance: self.acceptance, origin };
         match capacity.emptier_than(worker.index) {
             Some(other) => match self.inboxes.hand_over(accepted, other) {

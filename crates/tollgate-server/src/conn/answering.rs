@@ -82,7 +82,10 @@ impl<S: Transport> Connection<S> {
         let service = worker.service();
         let client = self.client.of(&head, &worker, &self.rules);
         let received = match client {
-            Ok(client) => worker.receive(&service, &head, now.at, || client),
+            Ok(client) => match self.client.redirect(&head, &self.rules) {
+                Some(redirect) => Err(redirect.into()),
+                None => worker.receive(&service, &head, now.at, || client),
+            },
             Err(TooMany) => {
                 if head.framing().has_content() {
                     // This connection exceeds the limit of its client. Reading the content would keep it
@@ -156,7 +159,7 @@ impl<S: Transport> Connection<S> {
     /// other case the request joins the queue.
     #[inline]
     pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
-        let form = ReplyForm::of(&arrived);
+        let form = ReplyForm::of(&arrived, self.client.gets_policy(&arrived.head, &self.rules));
         self.slot.set(Phase::Handling);
         self.requests += 1;
         if !arrived.head.is_persistent() {
@@ -192,7 +195,9 @@ impl<S: Transport> Connection<S> {
         self.requests += 1;
         let (worker, takes_id) = (&self.worker, self.taken().id);
         let id = || worker.request_id(head, now.wall_us, takes_id);
-        self.replies.push_plain(reply, worker.clock.date(), id, now.at, &endpoint.cells);
+        let has_policy = self.client.gets_policy(head, &self.rules);
+        let lines = if has_policy { self.rules.https.policy_line() } else { &[] };
+        self.replies.push_plain(reply, worker.clock.date(), lines, id, now.at, &endpoint.cells);
         true
     }
 
@@ -255,7 +260,12 @@ impl<S: Transport> Connection<S> {
 
     /// Appends the next reply. The last reply of a connection says `Connection: close` (RFC 9112 section
     /// 9.6).
-    fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: ReplyForm) {
+    fn reply(&mut self, mut answer: GatedReply<'_>, handled: Option<&Handled>, form: ReplyForm) {
+        if form.has_policy
+            && let Some(value) = self.rules.https.policy_value()
+        {
+            answer.add_policy(value);
+        }
         let framing = match (answer.reply.extent, form.version) {
             (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,
@@ -314,8 +324,12 @@ impl<S: Transport> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
-        let form =
-            ReplyForm { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
+        let form = ReplyForm {
+            is_head: self.is_head_request(),
+            version: Version::Http11,
+            begun: Instant::now(),
+            has_policy: self.client.uses_tls(),
+        };
         self.reply_by_itself(reply, form);
     }
 

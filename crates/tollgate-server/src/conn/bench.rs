@@ -67,7 +67,7 @@ impl Bench {
     /// Sends requests on a new connection.
     pub(super) async fn send(&self, targets: &[&str]) -> DuplexStream {
         let (near, far) = duplex(1 << 16);
-        let origin = Origin { peer: None, proxy_protocol: false, tls: false };
+        let origin = Origin { peer: None, proxy_protocol: false, tls: false, redirect_to_https: false };
         let permit = self.capacity.enter(0).unwrap();
         spawn_local(serve(self.worker.clone(), PlainStream(far), origin, permit));
         self.send_more(near, targets).await

@@ -20,6 +20,8 @@ pub(crate) struct Origin {
     pub(crate) proxy_protocol: bool,
     /// Whether the connection uses TLS.
     pub(crate) tls: bool,
+    /// Whether requests without TLS get a redirect to HTTPS.
+    pub(crate) redirect_to_https: bool,
 }
 
 impl Origin {
@@ -34,6 +36,7 @@ pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
     is_trusted_proxy: bool,
     scheme: UriScheme,
+    redirect_to_https: bool,
     permit: Option<Box<ClientPermit>>,
 }
 
@@ -46,12 +49,13 @@ impl ConnectionClient {
     /// request.
     pub(super) fn enter(
         peer: Option<IpAddr>,
-        scheme: UriScheme,
+        origin: &Origin,
         worker: &Worker,
         rules: &Rules,
     ) -> Result<Self, TooMany> {
         let is_trusted_proxy = rules.trusted_proxies.trusts(peer);
-        let mut client = Self { peer, is_trusted_proxy, scheme, permit: None };
+        let (scheme, redirect_to_https) = (origin.scheme(), origin.redirect_to_https);
+        let mut client = Self { peer, is_trusted_proxy, scheme, redirect_to_https, permit: None };
         if !client.is_trusted_proxy {
             client.count_for(peer, worker)?;
         }
@@ -103,6 +107,27 @@ impl ConnectionClient {
     pub(super) fn scheme_of(&self, head: &RequestHead, rules: &Rules) -> UriScheme {
         let told = if self.is_trusted_proxy { rules.trusted_proxies.scheme(head) } else { None };
         told.unwrap_or(self.scheme)
+    }
+
+    /// Returns the redirect for a request that did not use TLS, if its address leads clients to HTTPS.
+    #[inline]
+    pub(super) fn redirect(&self, head: &RequestHead, rules: &Rules) -> Option<Reply> {
+        if !self.redirect_to_https || self.scheme_of(head, rules) == UriScheme::Https {
+            return None;
+        }
+        rules.https.redirect(head)
+    }
+
+    /// Returns whether the reply to a request announces the policy of `Strict-Transport-Security`. A browser
+    /// ignores the policy without TLS (RFC 6797 section 7.2).
+    #[inline]
+    pub(super) fn gets_policy(&self, head: &RequestHead, rules: &Rules) -> bool {
+        rules.https.has_policy() && self.scheme_of(head, rules) == UriScheme::Https
+    }
+
+    /// Returns whether the connection uses TLS.
+    pub(super) fn uses_tls(&self) -> bool {
+        self.scheme == UriScheme::Https
     }
 
     /// Returns the origin of a request from `client`.

@@ -16,7 +16,7 @@ impl<S: Transport> Connection<S> {
             let Self { stream, slot, worker, input, .. } = self;
             peer = read_proxy_header(stream, slot, &worker.scratch, input, peer, timeout).await?;
         }
-        match ConnectionClient::enter(peer, origin.scheme(), &self.worker, &self.rules) {
+        match ConnectionClient::enter(peer, &origin, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
             Err(too_many) => {
                 self.worker.cells.count_refusal(Refusal::ClientConnections);

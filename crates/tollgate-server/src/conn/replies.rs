@@ -67,19 +67,20 @@ impl Replies {
         self.entries.push(BufferedReply { head, end: self.bytes.len(), count: 1, gate, writing, tally });
     }
 
-    /// Appends a plain reply, which waits for no record.
+    /// Appends a plain reply with further encoded field lines. The reply waits for no record.
     #[inline]
     pub(crate) fn push_plain(
         &mut self,
         plain: &PlainReply,
         date: [u8; 29],
+        lines: &[u8],
         id: impl FnOnce() -> RequestId,
         begun: Instant,
         route: &Rc<OwnCells>,
     ) {
         self.make_room_for_first(REPLY_BYTES_USUAL);
         let head = self.bytes.len();
-        plain.write(&mut self.bytes, &date, id);
+        plain.write(&mut self.bytes, &date, lines, id);
         self.count += 1;
         match self.entries.last_mut() {
             Some(last) if last.gate.is_none() && last.tally.is_as(plain.reply.status, begun, route) => {
@@ -331,7 +332,7 @@ mod tests {
         let mut replies = Replies::default();
         let id = || RequestId::Made(Uuid::nil());
         for (route, begun) in [(0, early), (0, early), (0, late), (1, late), (1, late)] {
-            replies.push_plain(&reply, WHOLE.date, id, begun, &routes[route]);
+            replies.push_plain(&reply, WHOLE.date, b"", id, begun, &routes[route]);
         }
         replies.push(&Reply::text(StatusCode::OK, "hello"), None, None, WHOLE, tally());
         assert_eq!((replies.count(), replies.entries.len()), (6, 4));

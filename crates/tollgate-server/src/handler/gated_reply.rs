@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use tollgate_log::Level;
 
 use super::content_source::ContentSource;
 use crate::recorder::Gate;
-use crate::reply::Reply;
+use crate::reply::{Reply, STRICT_TRANSPORT_SECURITY};
 
 /// A reply with the condition (`Gate`) that it waits for.
 pub(crate) struct GatedReply<'a> {
@@ -22,6 +23,14 @@ impl<'a> GatedReply<'a> {
     /// Returns a reply that waits for nothing.
     pub(crate) fn plain(reply: &'a Reply) -> Self {
         Self { reply: Cow::Borrowed(reply), gate: None, level: None, streamed: None }
+    }
+
+    /// Adds the policy of `Strict-Transport-Security`, unless the handler set one. A browser reads only the
+    /// first policy (RFC 6797 section 8.1).
+    pub(crate) fn add_policy(&mut self, value: &Bytes) {
+        if !self.reply.has_line(STRICT_TRANSPORT_SECURITY) {
+            self.reply.to_mut().push(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
     }
 
     pub(crate) fn into_owned(self) -> GatedReply<'static> {

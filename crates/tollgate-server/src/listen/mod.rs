@@ -39,6 +39,7 @@ pub(crate) struct Listener {
     pub(crate) proxy_protocol: bool,
     pub(crate) acceptance: Acceptance,
     pub(crate) tls: bool,
+    pub(crate) redirect_to_https: bool,
     /// Whether the socket stays open after the server ends, so that connections in its queue are not lost.
     pub(crate) outlives_us: bool,
 }
@@ -105,6 +106,7 @@ impl Listeners {
                 proxy_protocol: spec.proxy_protocol,
                 acceptance,
                 tls: spec.tls,
+                redirect_to_https: spec.redirect_to_https,
                 outlives_us: false,
             });
         }
@@ -123,10 +125,18 @@ impl Listeners {
             BoundAddress::Unix(_) => SocketFamily::Unix,
         };
         let acceptance = Acceptance::set(socket.as_fd(), spec.deferred)?;
-        let ListenSpec { proxy_protocol, tls, .. } = *spec;
+        let ListenSpec { proxy_protocol, tls, redirect_to_https, .. } = *spec;
         for listeners in &mut self.by_worker {
             let socket = socket.try_clone()?.into();
-            listeners.push(Listener { socket, family, proxy_protocol, acceptance, tls, outlives_us });
+            listeners.push(Listener {
+                socket,
+                family,
+                proxy_protocol,
+                acceptance,
+                tls,
+                redirect_to_https,
+                outlives_us,
+            });
         }
         self.addresses.push(bound);
         Ok(())

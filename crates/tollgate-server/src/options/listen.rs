@@ -16,11 +16,20 @@ pub struct ListenSpec {
     pub deferred: bool,
     /// Whether connections use TLS.
     pub tls: bool,
+    /// Whether requests without TLS get a redirect to HTTPS.
+    pub redirect_to_https: bool,
+}
+
+impl ListenSpec {
+    /// Creates the default options of an address.
+    pub fn new(address: ListenAddress) -> Self {
+        Self { address, proxy_protocol: false, deferred: false, tls: false, redirect_to_https: false }
+    }
 }
 
 impl From<SocketAddr> for ListenSpec {
     fn from(address: SocketAddr) -> Self {
-        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferred: false, tls: false }
+        Self::new(ListenAddress::Tcp(address))
     }
 }
 

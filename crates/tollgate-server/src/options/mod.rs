@@ -4,6 +4,7 @@ mod any_or;
 mod app;
 mod collect;
 mod dev;
+mod https;
 mod listen;
 mod media_types;
 mod proxy;
@@ -25,6 +26,7 @@ pub use any_or::AnyOr;
 pub use app::AppSpec;
 pub use collect::{CollectContent, CollectReply, CollectSpec};
 pub use dev::{Dev, SourceFault};
+pub use https::{Hsts, HttpsOptions, RedirectKind};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use media_types::{MediaRange, MediaTypes};
 pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
@@ -37,6 +39,8 @@ pub struct ServerOptions {
     pub listen: Vec<ListenSpec>,
     /// The certificates of addresses with TLS. `None`: no address uses TLS.
     pub tls: Option<Arc<ServerTls>>,
+    /// Rules that lead clients to HTTPS.
+    pub https: HttpsOptions,
     /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
     /// Maximum number of connections that the kernel holds before they are accepted.
@@ -497,6 +501,7 @@ pub(crate) mod tests {
         ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             tls: None,
+            https: HttpsOptions::default(),
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

@@ -21,6 +21,8 @@ use tollgate_files::{FilePart, FileReply};
 /// Maximum bytes of content that are read from files into memory.
 const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
+/// The field that announces the policy of a host (RFC 6797 section 6.1).
+pub(crate) const STRICT_TRANSPORT_SECURITY: &str = "Strict-Transport-Security";
 const SET_COOKIE: &str = "Set-Cookie";
 
 /// A complete reply.
@@ -108,6 +110,12 @@ impl Reply {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns whether the reply has this field, also in its encoded lines.
+    pub(crate) fn has_line(&self, name: &str) -> bool {
+        let mut lines = self.lines.split_inclusive(|&byte| byte == b'\n');
+        self.has(name) || lines.any(|line| split_line(line).0.eq_ignore_ascii_case(name.as_bytes()))
     }
 
     pub(crate) fn push(&mut self, name: &'static str, value: impl Into<Bytes>) {
@@ -274,6 +282,7 @@ fn is_kept(name: &str) -> bool {
     is_policy_field(name.as_bytes())
         || name.eq_ignore_ascii_case(REQUEST_ID)
         || name.eq_ignore_ascii_case("vary")
+        || name.eq_ignore_ascii_case(STRICT_TRANSPORT_SECURITY)
 }
 
 impl From<FileReply> for Reply {

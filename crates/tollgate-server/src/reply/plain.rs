@@ -17,6 +17,8 @@ pub(crate) struct PlainReply {
     date_at: usize,
     /// Position of the request id, if the reply has one.
     id_at: Option<usize>,
+    /// Position of the empty line that ends the head.
+    end_at: usize,
 }
 
 impl PlainReply {
@@ -37,14 +39,26 @@ impl PlainReply {
         if reply.status.may_have_content() {
             reply.content = bytes.slice(head_bytes..);
         }
-        Self { reply, bytes, date_at: date_at + DATE.len(), id_at }
+        Self { reply, bytes, date_at: date_at + DATE.len(), id_at, end_at: head_bytes - LINE_END_BYTES }
     }
 
-    /// Appends the reply. `id` is called only if the reply has an id.
+    /// Appends the reply with further encoded field `lines`. `id` is called only if the reply has an id.
     #[inline]
-    pub(crate) fn write(&self, out: &mut Vec<u8>, date: &[u8; DATE_BYTES], id: impl FnOnce() -> RequestId) {
+    pub(crate) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        date: &[u8; DATE_BYTES],
+        lines: &[u8],
+        id: impl FnOnce() -> RequestId,
+    ) {
         let start = out.len();
-        out.extend_from_slice(&self.bytes);
+        if lines.is_empty() {
+            out.extend_from_slice(&self.bytes);
+        } else {
+            out.extend_from_slice(&self.bytes[..self.end_at]);
+            out.extend_from_slice(lines);
+            out.extend_from_slice(&self.bytes[self.end_at..]);
+        }
         out[start + self.date_at..][..DATE_BYTES].copy_from_slice(date);
         if let Some(id_at) = self.id_at {
             let (id, mut made, at) = (id(), [0; ID_BYTES], start + id_at);
@@ -62,6 +76,7 @@ const DATE_BYTES: usize = 29;
 /// Length of a UUID in bytes. The server generates ids in this form.
 const ID_BYTES: usize = 36;
 const HEAD_END: &[u8] = b"\r\n\r\n";
+const LINE_END_BYTES: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -81,8 +96,13 @@ mod tests {
         }
         let mut found = b"before".to_vec();
         let plain = PlainReply::new(reply.clone(), tells_id);
-        plain.write(&mut found, DATE, || id.clone());
+        plain.write(&mut found, DATE, b"", || id.clone());
         assert_eq!(plain.reply.content, reply.content);
+        let (mut extended, line) = (b"before".to_vec(), b"a: b\r\n");
+        plain.write(&mut extended, DATE, line, || id.clone());
+        let end = found.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END).unwrap() + LINE_END_BYTES;
+        let expect_extended = [&found[..end], line, &found[end..]].concat();
+        assert_eq!(String::from_utf8(extended).unwrap(), String::from_utf8(expect_extended).unwrap());
         assert_eq!(String::from_utf8(found).unwrap(), String::from_utf8(expect).unwrap());
     }
 

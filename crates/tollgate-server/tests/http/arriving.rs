@@ -228,7 +228,7 @@ fn a_unix_socket_answers_what_is_there_and_what_comes_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-    let spec = ListenSpec { address, proxy_protocol: false, deferred: false, tls: false };
+    let spec = ListenSpec::new(address);
     let server = site().tune(|options| options.listen.push(spec)).start();
     let expect = big();
     for (target, content) in [("/", "hello"), ("/big", expect.as_str())] {

@@ -36,7 +36,7 @@ fn on_unix(site: Site, workers: usize) -> (Running, tempfile::TempDir, std::path
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-    let spec = ListenSpec { address, proxy_protocol: false, deferred: false, tls: false };
+    let spec = ListenSpec::new(address);
     let tune = |options: &mut tollgate_server::ServerOptions| {
         options.listen.push(spec);
         options.workers = workers;

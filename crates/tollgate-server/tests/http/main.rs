@@ -60,5 +60,6 @@ mod streams;
 mod terminator;
 mod throttles;
 mod tls;
+mod to_https;
 mod uploads;
 mod waiting;

@@ -16,9 +16,9 @@ use tollgate_log::{
 };
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, CapacityLimits, CollectSpec, ColumnRules, ColumnSpec,
-    ConnectionLimits, FilesSpec, HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec,
-    ScriptFile, Server, ServerOptions, ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec,
-    TimeRules, Traces, TrustedProxies, UnknownFields,
+    ConnectionLimits, FilesSpec, HandlerSpec, HostOptions, HttpsOptions, KeySpec, Listeners, RequestIds,
+    RouteSpec, ScriptFile, Server, ServerOptions, ServerWatch, Source, SpoolOptions, StreamServer,
+    StreamSpec, TimeRules, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -53,6 +53,7 @@ impl Site {
         let options = ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             tls: None,
+            https: HttpsOptions::default(),
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
-use tollgate_server::{CertificateFiles, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName};
+use tollgate_server::{
+    CertificateFiles, Hsts, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName,
+};
 use tollgate_tls::{Trust, Verifier};
 
 use crate::backend::{FakeBackend, field};
@@ -196,6 +198,20 @@ fn an_absolute_target_over_tls_must_have_the_scheme_https() {
     let mut reply = Vec::new();
     client.read_to_end(&mut reply).unwrap();
     assert!(reply.starts_with(b"HTTP/1.1 421 Misdirected Request\r\n"), "{}", reply.escape_ascii());
+}
+
+#[test]
+fn a_policy_is_announced_over_tls_also_to_a_malformed_request() {
+    let tls = Tls::new();
+    let hsts = Hsts { max_age: Duration::from_hours(1), ..Hsts::default() };
+    let site = tls.on(Site::new().fixed("/a", "hello")).tune(|options| options.https.hsts = Some(hsts));
+    let server = site.start();
+    let mut client = tls.connect(&server, "localhost");
+    client.write_all(&[GET, b"\n\n"].concat()).unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert!(replies.contains("HTTP/1.1 200 OK") && replies.contains("HTTP/1.1 400 Bad Request"), "{replies}");
+    assert_eq!(replies.matches("\r\nStrict-Transport-Security: max-age=3600\r\n").count(), 2, "{replies}");
 }
 
 #[test]

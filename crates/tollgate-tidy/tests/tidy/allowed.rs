@@ -251,7 +251,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["recorder"],
             &["reply"],
             // The handlers of a request, and the gates that refuse it.
-            &["cors", "dev", "overload", "row", "spool"],
+            &["cors", "dev", "https", "overload", "row", "spool"],
             &["app", "handler"],
             &["check", "service"],
             // The parts that connections share, the search for the route of a request, and connections.

@@ -32,6 +32,8 @@ keys! {
     deferred [DEFERRED] = switch(false);
     /// Whether connections use TLS, with the certificates of `[[certificate]]`.
     tls [TLS] = switch(false);
+    /// Whether requests without TLS get a redirect to HTTPS.
+    redirect_to_https [REDIRECT_TO_HTTPS] = switch(false);
     /// The permissions of a Unix socket's file.
     mode [MODE] = other(r#"`"0660"`"#, "`0` and three octal digits");
 }
@@ -70,6 +72,7 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
     let proxy_protocol = table.switch(PROXY_PROTOCOL.name).is_some_and(|written| written.value);
     let deferred = table.switch(DEFERRED.name);
     let tls = table.switch(TLS.name);
+    let redirect = table.switch(REDIRECT_TO_HTTPS.name);
     let mode = table.text(MODE.name);
     let bits = mode.as_ref().map_or(SOCKET_MODE, |mode| {
         let bits = Some(&mode.value).filter(|digits| digits.len() == 4 && digits.starts_with('0'));
@@ -93,9 +96,14 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
             }
         }
     }
+    let is_on = |written: &Option<Written<bool>>| written.as_ref().is_some_and(|written| written.value);
+    if let Some(redirect) = redirect.as_ref().filter(|redirect| redirect.value && is_on(&tls)) {
+        let text = "redirect_to_https in listen is not allowed with tls = true: remove one of both";
+        table.fault_at(&redirect.span, text);
+    }
     table.finish();
-    let [deferred, tls] = [deferred, tls].map(|written| written.is_some_and(|written| written.value));
-    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, tls, ..spec })))
+    let (deferred, tls, redirect_to_https) = (is_on(&deferred), is_on(&tls), is_on(&redirect));
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, tls, redirect_to_https, ..spec })))
 }
 
 fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
@@ -117,7 +125,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     if address.is_none() {
         section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
     }
-    Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false, tls: false })
+    address.map(ListenSpec::new)
 }
 
 /// Returns whether two entries listen on the same address. Port 0 is never the same, because the system
@@ -158,7 +166,8 @@ pub(super) fn show(spec: &ListenSpec) -> String {
     let proxy_protocol = spec.proxy_protocol.then(|| true.to_string());
     let deferred = spec.deferred.then(|| true.to_string());
     let tls = spec.tls.then(|| true.to_string());
-    if [&mode, &proxy_protocol, &deferred, &tls].into_iter().all(Option::is_none) {
+    let redirect = spec.redirect_to_https.then(|| true.to_string());
+    if [&mode, &proxy_protocol, &deferred, &tls, &redirect].into_iter().all(Option::is_none) {
         return address;
     }
     let own = [
@@ -166,6 +175,7 @@ pub(super) fn show(spec: &ListenSpec) -> String {
         (PROXY_PROTOCOL.name, proxy_protocol),
         (DEFERRED.name, deferred),
         (TLS.name, tls),
+        (REDIRECT_TO_HTTPS.name, redirect),
         (MODE.name, mode),
     ];
     inline(KEYS, spec, &own)

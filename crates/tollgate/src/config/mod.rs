@@ -29,6 +29,7 @@ mod fault;
 mod file;
 mod files;
 mod handler;
+mod hsts;
 mod inside;
 mod keep;
 mod key;

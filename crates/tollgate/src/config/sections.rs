@@ -2,8 +2,8 @@
 
 use super::key::{Facts, Key};
 use super::{
-    ack, admin, app, backend, collect, cors, database, files, handler, listen, log, proxy, route_limits,
-    routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
+    ack, admin, app, backend, collect, cors, database, files, handler, hsts, listen, log, proxy,
+    route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -24,6 +24,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("server", facts(server::KEYS)),
         ("server.listen", facts(listen::KEYS)),
         ("tls", facts(tls::KEYS)),
+        ("tls.hsts", facts(hsts::KEYS)),
         ("certificate", facts(tls::CERTIFICATE_KEYS)),
         ("admin", facts(admin::KEYS)),
         ("log", facts(log::KEYS)),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate_server::{
-    CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, RequestIds, ServerOptions, SpoolOptions,
-    Traces, TrustedProxies, UnderscoreNames,
+    CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, HttpsOptions, RequestIds, ServerOptions,
+    SpoolOptions, Traces, TrustedProxies, UnderscoreNames,
 };
 
 use super::defaults::{self, OFF};
@@ -130,6 +130,7 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
     let mut options = ServerOptions {
         listen: defaults::listen(),
         tls: None,
+        https: HttpsOptions::default(),
         backlog: 0,
         workers: 0,
         connection: ConnectionLimits::default(),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_server::{
-    CertificateFiles, ListenSpec, MinVersion, OwnFile, ServerTls, ServerTlsError, ServerTlsOptions,
-    UnknownName,
+    CertificateFiles, HttpsOptions, ListenSpec, MinVersion, OwnFile, RedirectKind, ServerOptions, ServerTls,
+    ServerTlsError, ServerTlsOptions, UnknownName,
 };
 
+use super::hsts;
 use super::key::{Facts, keys, set_defaults, write};
 use super::path::{PathTo, path};
 use super::quoted::quoted_path;
@@ -29,12 +30,19 @@ impl Named for UnknownName {
     }
 }
 
+impl Named for RedirectKind {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("permanent", Self::Permanent), ("temporary", Self::Temporary)]
+    }
+}
+
 /// The values of `[tls]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TlsRules {
     pub(super) min_version: MinVersion,
     pub(super) unknown_name: UnknownName,
     pub(super) handshake_timeout: Duration,
+    pub(super) https: HttpsOptions,
 }
 
 keys! {
@@ -46,6 +54,12 @@ keys! {
     unknown_name = one_of("first", names::<UnknownName>) => unknown_name;
     /// Time from the connection to the end of its handshake. Then the connection is closed.
     handshake_timeout = duration(5 * SECOND_MS, TIMEOUT_MS) => handshake_timeout;
+    /// How long clients may remember a redirect to HTTPS: 308 or 307.
+    redirect = one_of("permanent", names::<RedirectKind>) => https.redirect;
+    /// The port that a redirect to HTTPS names.
+    redirect_port = integer(443, 1..=65_535) => https.redirect_port;
+    /// The policy by which browsers use only HTTPS for the host (RFC 6797).
+    hsts [HSTS] = other("none", "a table");
 }
 
 keys! {
@@ -65,11 +79,28 @@ pub(super) fn unwritten() -> TlsRules {
 }
 
 /// Reads `[tls]`.
-pub(super) fn rules(mut section: Section<'_>) -> TlsRules {
+pub(super) fn rules(mut section: Section<'_>, server: &ServerOptions) -> TlsRules {
     let mut rules = TlsRules::default();
     section.read(KEYS, &mut rules);
+    rules.https.hsts = hsts::hsts(&mut section, &HSTS);
+    check_policy(&section, &rules, server);
     section.finish();
     rules
+}
+
+/// Adds a fault if no request can come by HTTPS, so that its rules have no effect or lock clients out.
+fn check_policy(section: &Section<'_>, rules: &TlsRules, server: &ServerOptions) {
+    let proxies = &server.trusted_proxies;
+    if server.listen.iter().any(|spec| spec.tls) || proxies.unix || !proxies.networks.is_empty() {
+        return;
+    }
+    let needed = "which needs an address of listen with tls = true, or trusted_proxies that end TLS";
+    if server.listen.iter().any(|spec| spec.redirect_to_https) {
+        section.fault(format!("listen in [server] has redirect_to_https = true, {needed}"));
+    }
+    if rules.https.hsts.is_some() {
+        section.fault_of(HSTS.name, format!("[tls] has hsts, {needed}"));
+    }
 }
 
 /// Reads the certificates, and the files that they name. `None`: there is no certificate, or one has a fault.
@@ -155,7 +186,7 @@ pub(super) fn write_tls(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     writeln!(f, "\n[tls]")?;
-    write(KEYS, rules, &[], f)?;
+    write(KEYS, rules, &[(HSTS.name, rules.https.hsts.as_ref().map(hsts::show))], f)?;
     for files in tls.into_iter().flat_map(|tls| &tls.options().certificates) {
         writeln!(f, "\n[[certificate]]")?;
         let own = [

@@ -26,7 +26,7 @@ macro_rules! integers {
     )+};
 }
 
-integers!(u32: u64::from, u64: identity, usize: |size| size as u64);
+integers!(u16: u64::from, u32: u64::from, u64: identity, usize: |size| size as u64);
 
 impl Value for Duration {
     fn number(&self) -> u64 {

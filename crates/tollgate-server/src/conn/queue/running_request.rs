@@ -27,12 +27,14 @@ pub(in crate::conn) struct ReplyForm {
     pub(in crate::conn) version: Version,
     /// Time when the head of the request was complete.
     pub(in crate::conn) begun: Instant,
+    /// Whether the reply announces the policy of `Strict-Transport-Security`.
+    pub(in crate::conn) has_policy: bool,
 }
 
 impl ReplyForm {
-    pub(in crate::conn) fn of(arrived: &Arrived) -> Self {
-        let head = &arrived.head;
-        Self { is_head: head.method() == Method::Head, version: head.version(), begun: arrived.begun }
+    pub(in crate::conn) fn of(arrived: &Arrived, has_policy: bool) -> Self {
+        let Arrived { head, begun, .. } = arrived;
+        Self { is_head: head.method() == Method::Head, version: head.version(), begun: *begun, has_policy }
     }
 }
 

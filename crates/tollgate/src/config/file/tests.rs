@@ -8,6 +8,7 @@ mod apps;
 mod backends;
 mod collect;
 mod every_key;
+mod https;
 mod own_files;
 mod paths;
 mod printed;
@@ -182,7 +183,7 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
             "t.toml:2:42: listen has \"unix:a\" twice",
             "t.toml:2:84: mode in listen is allowed only for a Unix socket: remove it",
             "t.toml:3:30: mode in listen is \"888\", allowed is \"0\" and three octal digits",
-            "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, deferred, tls, mode",
+            "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, deferred, tls, redirect_to_https, mode",
             "t.toml:3:53: listen in [server] is the integer 5, allowed is a string",
             "t.toml:3:89: deferred in listen is allowed only for TCP, found a Unix socket: remove it",
             "t.toml:4:37: deferred in listen of [server] is the string \"auto\", allowed is true or false",

@@ -47,6 +47,8 @@ drain_timeout = "10s"
 min_version = "1.2"
 unknown_name = "first"
 handshake_timeout = "5s"
+redirect = "permanent"
+redirect_port = 443
 
 [admin]
 listen = "unix:FOLDER/data/log/admin.sock"
@@ -241,6 +243,8 @@ drain_timeout = "0ms"
 min_version = "1.2"
 unknown_name = "first"
 handshake_timeout = "5s"
+redirect = "permanent"
+redirect_port = 443
 
 [admin]
 listen = "0.0.0.0:9080"

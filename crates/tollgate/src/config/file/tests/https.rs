@@ -1,0 +1,49 @@
+//! Redirects to HTTPS and the policy of browsers.
+
+use super::*;
+
+const PLAIN: &str = "[server]\nlisten = [{ address = \"127.0.0.1:80\", redirect_to_https = true }]\n";
+
+#[test]
+fn rules_of_https_need_requests_that_come_by_https() {
+    let needed = "which needs an address of listen with tls = true, or trusted_proxies that end TLS";
+    check(
+        &format!("{PLAIN}[tls]\nhsts = {{}}\n"),
+        &[
+            &format!("t.toml:3:1: listen in [server] has redirect_to_https = true, {needed}"),
+            &format!("t.toml:4:8: [tls] has hsts, {needed}"),
+        ],
+    );
+    for proxy in ["10.0.0.1", "unix"] {
+        check(&format!("{PLAIN}trusted_proxies = [\"{proxy}\"]\n[tls]\nhsts = {{}}\n"), &[]);
+    }
+}
+
+#[test]
+fn an_address_with_tls_has_no_redirect() {
+    let both = PLAIN.replace("redirect_to_https = true", "redirect_to_https = true, tls = true");
+    let found = load(&both).unwrap_err().faults;
+    let expected = "redirect_to_https in listen is not allowed with tls = true: remove one of both";
+    assert!(found.iter().any(|fault| fault.to_string().ends_with(expected)), "{found:?}");
+}
+
+#[test]
+fn a_policy_has_whole_seconds_and_preload_has_its_conditions() {
+    let with = |policy: &str, expected: &[&str]| {
+        check(&format!("[server]\ntrusted_proxies = [\"unix\"]\n[tls]\nhsts = {policy}\n"), expected);
+    };
+    with("{ max_age = \"8760h\", include_subdomains = true, preload = true }", &[]);
+    with("{ max_age = \"0s\" }", &[]);
+    with(
+        "{ max_age = \"1500ms\" }",
+        &["t.toml:4:20: max_age in hsts is \"1500ms\", allowed are whole seconds"],
+    );
+    let needs = "preload in hsts needs include_subdomains = true and a max_age of \"8760h\" or more: the list \
+                 of browsers takes no other policy";
+    with("{ preload = true }", &[&format!("t.toml:4:20: {needs}")]);
+    with(
+        "{ max_age = \"1h\", include_subdomains = true, preload = true }",
+        &[&format!("t.toml:4:63: {needs}")],
+    );
+    with("\"on\"", &["t.toml:4:8: hsts in [tls] is \"on\", allowed is a table { max_age = \"8760h\", ... }"]);
+}

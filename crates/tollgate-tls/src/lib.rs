@@ -3,6 +3,7 @@
 //! Sockets and server names belong to the crates that use TLS. No error contains any part of a key.
 
 mod boundary;
+mod facts;
 mod pem;
 mod server;
 mod stream;
@@ -19,6 +20,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 
+pub use facts::{CertificateFacts, NotX509};
 pub use pem::{PemError, certificates, private_key};
 pub use server::{
     Certificate, CertificateError, CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions,

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use super::names;
+use crate::facts::CertificateFacts;
 use crate::pem::{PemError, certificates, private_key};
 use crate::provider;
 
@@ -24,6 +25,7 @@ pub struct CertificateFiles {
 #[derive(Clone)]
 pub struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
+    facts: Arc<CertificateFacts>,
 }
 
 /// The part of a certificate that cannot be used. No error contains any part of a key.
@@ -63,14 +65,20 @@ impl Certificate {
         };
         let of_key = |reason: &dyn fmt::Display| CertificateError::Key(PemError::new(&files.key, reason));
         let Some(first) = chain.first() else { return Err(of_certificate(&"it has no certificate")) };
-        names::of(first).map_err(|error| of_certificate(&error))?;
+        ParsedCertificate::try_from(first).map_err(|error| of_certificate(&error))?;
+        let facts = CertificateFacts::of(first).map_err(|error| of_certificate(&error))?;
         let key = provider()
             .key_provider
             .load_private_key(key)
             .map_err(|_| of_key(&"it has a key of a kind that is not supported"))?;
         let key = CertifiedKey::new(chain, key);
         key.keys_match().map_err(|_| of_key(&not_the_key_of(&files.certificate)))?;
-        Ok(Self { key: Arc::new(key) })
+        Ok(Self { key: Arc::new(key), facts: Arc::new(facts) })
+    }
+
+    /// Returns the facts that the certificate states.
+    pub fn facts(&self) -> &CertificateFacts {
+        &self.facts
     }
 
     /// Returns the certificate, and after it the intermediate certificates.
@@ -92,9 +100,9 @@ impl PartialEq for Certificate {
 
 impl Eq for Certificate {}
 
-/// Shows neither the certificate nor the key, because the key is secret.
+/// Does not show the key, because it is secret.
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate").finish_non_exhaustive()
+        f.debug_struct("Certificate").field("facts", &self.facts).finish_non_exhaustive()
     }
 }

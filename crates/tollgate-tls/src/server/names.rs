@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustls::Error;
-use rustls::pki_types::CertificateDer;
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::certificate::Certificate;
@@ -36,12 +34,13 @@ impl CertificatesByName {
         unknown_name: UnknownName,
     ) -> Self {
         let (mut exact, mut wildcards, mut first) = (HashMap::new(), HashMap::new(), None);
-        for Certificate { key, .. } in certificates {
+        for certificate in certificates {
+            let key = &certificate.key;
             first.get_or_insert(key);
-            for name in key.cert.first().and_then(|certificate| of(certificate).ok()).unwrap_or_default() {
+            for name in certificate.facts().host_names() {
                 match name.strip_prefix("*.") {
                     Some(parent) => wildcards.entry(parent.to_owned()).or_insert_with(|| key.clone()),
-                    None => exact.entry(name).or_insert_with(|| key.clone()),
+                    None => exact.entry(name.to_owned()).or_insert_with(|| key.clone()),
                 };
             }
         }
@@ -68,15 +67,4 @@ impl ResolvesServerCert for CertificatesByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.find(hello.server_name())
     }
-}
-
-/// Returns the host names of a certificate, in lower case.
-///
-/// # Errors
-/// The certificate is not valid X.509.
-pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Error> {
-    ParsedCertificate::try_from(certificate)?;
-    let parsed = webpki::EndEntityCert::try_from(certificate);
-    let names = parsed.iter().flat_map(|parsed| parsed.valid_dns_names().map(str::to_ascii_lowercase));
-    Ok(names.collect())
 }

@@ -6,10 +6,12 @@
 
 mod certificate;
 mod names;
+mod stamp;
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustls::crypto::ring::Ticketer;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
@@ -20,6 +22,7 @@ use crate::{clock, provider};
 pub use certificate::{Certificate, CertificateError, CertificateFiles};
 use names::CertificatesByName;
 pub use names::UnknownName;
+use stamp::Stamp;
 
 /// The only application protocol that is served (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
@@ -55,6 +58,13 @@ pub struct ServerTlsOptions {
     pub unknown_name: UnknownName,
 }
 
+impl ServerTlsOptions {
+    /// Returns the paths of all files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.certificates.iter().flat_map(|files| [files.certificate.as_path(), &files.key])
+    }
+}
+
 /// Encrypts session tickets (RFC 8446 section 4.6.1). All sessions of the process share the keys, so a reload
 /// keeps them. A key encrypts tickets for 6 hours, and decrypts them for 6 more hours.
 static TICKETS: LazyLock<Result<Arc<dyn ProducesTickets>, Error>> = LazyLock::new(Ticketer::new);
@@ -63,6 +73,10 @@ static TICKETS: LazyLock<Result<Arc<dyn ProducesTickets>, Error>> = LazyLock::ne
 pub struct ServerTls {
     options: ServerTlsOptions,
     present: RwLock<Present>,
+    /// The state of each file before the last read. The lock is held during each change of `present`.
+    stamps: Mutex<Vec<Stamp>>,
+    /// The faults of the files that could not be used at the last read.
+    faults: Mutex<Vec<String>>,
 }
 
 /// The certificates of the next handshakes.
@@ -102,11 +116,12 @@ impl ServerTls {
     /// # Errors
     /// A certificate or a key cannot be used.
     pub fn load(options: ServerTlsOptions) -> Result<Self, ServerTlsError> {
+        let stamps = Mutex::new(stamps(&options));
         let files = options.certificates.iter().enumerate();
         let of_files = files.map(|(index, files)| read(index, files)).collect::<Result<Vec<_>, _>>()?;
         let config = config(&options, &of_files).map_err(ServerTlsError::Options)?;
         let present = RwLock::new(Present { of_files, issued: Vec::new(), config });
-        Ok(Self { options, present })
+        Ok(Self { options, present, stamps, faults: Mutex::default() })
     }
 
     /// Returns the options.
@@ -138,11 +153,46 @@ impl ServerTls {
     /// # Errors
     /// The cryptography refuses the options. The present certificates stay.
     pub fn set_issued(&self, issued: Vec<Certificate>) -> Result<(), Error> {
+        let _changing = locked(&self.stamps);
         let of_files = self.certificates();
         self.replace(of_files, issued)
     }
 
-    /// Replaces all certificates for new handshakes.
+    /// Reads the files again if one of them changed, or if the last read found a fault. Returns whether new
+    /// handshakes use other certificates from now on.
+    ///
+    /// A certificate whose files cannot be used stays as it is. [`faults`](Self::faults) returns the reasons.
+    pub fn look(&self) -> bool {
+        let mut known = locked(&self.stamps);
+        let stamps = stamps(&self.options);
+        if stamps == *known && self.faults().is_empty() {
+            return false;
+        }
+        *known = stamps;
+        let before = self.certificates();
+        let (mut of_files, mut faults) = (before.clone(), Vec::new());
+        for (present, files) in of_files.iter_mut().zip(&self.options.certificates) {
+            match Certificate::read(files) {
+                Ok(read) => *present = read,
+                Err(error) => faults.push(error.to_string()),
+            }
+        }
+        let mut is_changed = of_files != before;
+        if is_changed && let Err(error) = self.replace(of_files, self.issued()) {
+            faults.push(error.to_string());
+            is_changed = false;
+        }
+        *locked(&self.faults) = faults;
+        is_changed
+    }
+
+    /// Returns the faults of the files that could not be used at the last read. Each fault names its file.
+    /// The call does not wait for a read.
+    pub fn faults(&self) -> Vec<String> {
+        locked(&self.faults).clone()
+    }
+
+    /// Replaces all certificates for new handshakes. The caller holds `stamps`.
     fn replace(&self, of_files: Vec<Certificate>, issued: Vec<Certificate>) -> Result<(), Error> {
         let config = config(&self.options, of_files.iter().chain(&issued))?;
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
@@ -153,6 +203,16 @@ impl ServerTls {
     fn present(&self) -> impl Deref<Target = Present> {
         self.present.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Locks a value, also after a panic of another thread. Each value here is consistent after every statement.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the state of each file.
+fn stamps(options: &ServerTlsOptions) -> Vec<Stamp> {
+    options.paths().map(Stamp::of).collect()
 }
 
 /// Creates the configuration of sessions with these certificates. The first certificate with a name has

@@ -7,6 +7,7 @@ mod stores;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::certificates::Certificates;
 use crate::config::Config;
 use crate::descriptors;
 use crate::print::to_stdout;
@@ -35,6 +36,9 @@ pub(crate) fn run(
             write!(out, "{config}")?;
         } else {
             writeln!(out, "{}", summary(config))?;
+            let tls = config.server.tls.as_deref();
+            let served = tls.map(Certificates::of).unwrap_or_default().served;
+            served.iter().try_for_each(|served| writeln!(out, "{}", served.line()))?;
         }
         Ok(ExitCode::SUCCESS)
     })

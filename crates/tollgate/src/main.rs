@@ -5,6 +5,8 @@
 mod admin;
 mod audit;
 mod board;
+mod certificate_watch;
+mod certificates;
 mod check;
 mod cli;
 mod config;

@@ -210,13 +210,13 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
-            &["descriptors", "loader", "print", "store", "temporary", "version", "watch"],
+            &["certificates", "descriptors", "loader", "print", "store", "temporary", "version", "watch"],
             &["leases", "load_end"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.
             &["control", "observe"],
-            &["admin", "destinations", "event", "load_from"],
+            &["admin", "certificate_watch", "destinations", "event", "load_from"],
             &["load_report"],
             // Commands, except those of the server.
             &["audit", "log", "new", "sql", "test"],

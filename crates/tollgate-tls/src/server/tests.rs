@@ -1,6 +1,7 @@
 //! The choice of a certificate, and faults of its files.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
@@ -100,4 +101,67 @@ fn a_server_without_certificates_refuses_handshakes_until_one_is_issued() {
     let issued = Certificate::read(&written(folder.path(), "a", &["a.test"])).unwrap();
     tls.set_issued(vec![issued.clone()]).unwrap();
     assert_eq!(served(tls.config(), "a.test"), issued.chain());
+}
+
+#[test]
+fn changed_files_are_read_again_and_a_broken_pair_keeps_the_certificate_before() {
+    let folder = TempDir::new().unwrap();
+    let files = ["one", "two"].map(|name| written(folder.path(), name, &["a.test"]));
+    let tls = load(options(files.to_vec())).unwrap();
+    let before = tls.certificates();
+    assert!(!tls.look());
+    fs::write(&files[0].certificate, "").unwrap();
+    written(folder.path(), "two", &["a.test"]);
+    assert!(tls.look(), "a broken pair does not hold up another");
+    let between = tls.certificates();
+    assert_eq!(between[0], before[0]);
+    assert_ne!(between[1], before[1]);
+    let fault = format!("{}: it has no certificate in PEM", files[0].certificate.display());
+    assert_eq!(tls.faults(), [fault]);
+    assert!(!tls.look());
+    assert_eq!(tls.faults().len(), 1, "the fault stays");
+    written(folder.path(), "one", &["a.test"]);
+    assert!(tls.look());
+    assert_ne!(tls.certificates()[0], before[0]);
+    assert_eq!(tls.faults(), [""; 0]);
+}
+
+#[test]
+fn a_pair_that_does_not_match_keeps_the_certificate_before() {
+    let folder = TempDir::new().unwrap();
+    let files = written(folder.path(), "one", &["a.test"]);
+    let other = written(folder.path(), "other", &["a.test"]);
+    let tls = load(options(vec![files.clone()])).unwrap();
+    let before = tls.certificates();
+    fs::rename(&other.certificate, &files.certificate).unwrap();
+    assert!(!tls.look());
+    assert_eq!(tls.certificates(), before);
+    assert!(tls.faults()[0].contains("it is not the key of the certificate in"), "{:?}", tls.faults());
+    fs::rename(&other.key, &files.key).unwrap();
+    assert!(tls.look());
+}
+
+#[test]
+fn a_symbolic_link_to_other_files_is_a_change() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for version in ["v1", "v2"] {
+        fs::create_dir(path(version)).unwrap();
+        written(&path(version), "tls", &["a.test"]);
+    }
+    let link = |version: &str| {
+        // A link cannot be changed in place. A second link is renamed over it.
+        symlink(version, path("..new")).unwrap();
+        fs::rename(path("..new"), path("..data")).unwrap();
+    };
+    link("v1");
+    for file in ["tls.pem", "tls-key.pem"] {
+        symlink(format!("..data/{file}"), path(file)).unwrap();
+    }
+    let files = CertificateFiles { certificate: path("tls.pem"), key: path("tls-key.pem") };
+    let tls = load(options(vec![files])).unwrap();
+    let before = tls.certificates();
+    link("v2");
+    assert!(tls.look());
+    assert_ne!(tls.certificates(), before);
 }

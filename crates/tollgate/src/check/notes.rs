@@ -9,8 +9,10 @@ use tollgate_server::{
     BackendOptions, ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
 };
 
+use crate::certificates::Certificates;
 use crate::config::{Config, ShipConfig, show_size};
 use crate::print::printed_name;
+use crate::wall;
 
 /// Maximum number of writable files of one folder that are listed. Further files are only counted.
 const WRITABLE_SHOWN: usize = 3;
@@ -31,6 +33,7 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
         .chain(times)
         .chain(dots)
         .chain(notes_of_writable(config))
+        .chain(notes_of_certificates(config))
         .chain(connections)
         .collect()
 }
@@ -153,6 +156,13 @@ fn is_writable_by_others(found: &Metadata) -> bool {
 /// Bits of `st_mode` (inode(7)).
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
+
+/// Returns a note for each certificate that has expired or should be renewed.
+fn notes_of_certificates(config: &Config) -> Vec<String> {
+    let tls = config.server.tls.as_deref();
+    let served = tls.map(Certificates::of).unwrap_or_default().served;
+    served.iter().filter_map(|served| served.due(wall::now())).map(|text| format!("note: {text}")).collect()
+}
 
 /// Returns a note for each missing page. A missing page is allowed, because a later release of the folder may
 /// add it. Until then the server's own text is sent.

@@ -4,6 +4,7 @@
 //! the server ready: the server works, but an operator should look at the cause. A late load is only a
 //! warning, because the records are on disk.
 
+mod certificates;
 mod fetching;
 mod ships;
 
@@ -15,11 +16,13 @@ use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus};
 
+use self::certificates::CertificateTrouble;
 use self::fetching::FetchTrouble;
 use self::ships::{ShipTrouble, troubles_of};
 use super::observer::Observer;
 use super::seen::{Damaged, Phase, Seen};
 use crate::print::counted;
+use crate::wall;
 
 /// If the oldest record waits longer than this time for a sync, the disk is reported as hung.
 const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
@@ -94,10 +97,12 @@ pub(crate) enum Code {
     FetchSegmentMissing,
     FetchSegmentDamaged,
     NodeSilent,
+    CertificateUnusable,
+    CertificateExpires,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 43] = [
+    pub(crate) const ALL: [Self; 45] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -141,6 +146,8 @@ impl Code {
         Self::FetchSegmentMissing,
         Self::FetchSegmentDamaged,
         Self::NodeSilent,
+        Self::CertificateUnusable,
+        Self::CertificateExpires,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -188,6 +195,8 @@ impl Code {
             Self::FetchSegmentMissing => "fetch_segment_missing",
             Self::FetchSegmentDamaged => "fetch_segment_damaged",
             Self::NodeSilent => "node_silent",
+            Self::CertificateUnusable => "certificate_unusable",
+            Self::CertificateExpires => "certificate_expires",
         }
     }
 
@@ -235,7 +244,9 @@ impl Code {
             | Self::FetchFailing
             | Self::FetchSegmentMissing
             | Self::FetchSegmentDamaged
-            | Self::NodeSilent => Severity::Warning,
+            | Self::NodeSilent
+            | Self::CertificateUnusable
+            | Self::CertificateExpires => Severity::Warning,
         }
     }
 
@@ -345,6 +356,13 @@ impl Code {
             Self::NodeSilent => {
                 "check that this machine runs and reaches the store: its records wait on its disk"
             }
+            Self::CertificateUnusable => {
+                "correct what the reason names: the certificate before is served, and the server reads the \
+                 files again when they change"
+            }
+            Self::CertificateExpires => {
+                "renew the certificate and write its files: the server reads them without a reload"
+            }
         }
     }
 }
@@ -410,6 +428,9 @@ impl Observer {
         for (trouble, text) in seen.fetch.iter().flat_map(fetching::troubles_of) {
             health.add(code_of_fetch(trouble), text);
         }
+        for (trouble, text) in certificates::troubles_of(&seen.certificates, wall::now()) {
+            health.add(code_of_certificate(trouble), text);
+        }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
         let paused_ago = seen.server.as_ref().and_then(|server| server.accept_paused_ago);
@@ -444,6 +465,13 @@ const fn code_of(trouble: ShipTrouble) -> Code {
         ShipTrouble::VolumeFailed => Code::VolumeFailed,
         ShipTrouble::VolumeHookFailed => Code::VolumeHookFailed,
         ShipTrouble::VolumeSegmentsGone => Code::VolumeSegmentsGone,
+    }
+}
+
+const fn code_of_certificate(trouble: CertificateTrouble) -> Code {
+    match trouble {
+        CertificateTrouble::Unusable => Code::CertificateUnusable,
+        CertificateTrouble::Expires => Code::CertificateExpires,
     }
 }
 

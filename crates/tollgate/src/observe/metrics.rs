@@ -5,6 +5,7 @@
 //! reason in the code. A label is never a path, a client or an error text.
 
 mod backends;
+mod certificates;
 mod fetching;
 mod number;
 mod ships;
@@ -21,6 +22,7 @@ use super::memory;
 use super::process::Usage;
 use super::seen::{Phase, Seen};
 
+use crate::wall;
 use Kind::{Counter, Gauge, Histogram};
 use number::Number;
 
@@ -42,6 +44,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     if let Some(fetch) = &seen.fetch {
         fetching::expose(&mut out, fetch);
     }
+    certificates::expose(&mut out, &seen.certificates, wall::now());
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
     let text = "Memory by kind: resident memory of the process, its counted parts, and their bounds (_max).";

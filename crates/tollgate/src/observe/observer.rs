@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
-use tollgate_server::ServerWatch;
+use tollgate_server::{ServerTls, ServerWatch};
 
 use super::fetching::Fetching;
 use super::history::History;
@@ -16,6 +16,7 @@ use super::process::Process;
 use super::reloads::Reloads;
 use super::seen::{Damaged, Phase, Seen};
 use crate::board::Board;
+use crate::certificates::Certificates;
 use crate::config::Config;
 use crate::ships::TargetWatch;
 use crate::tracing_lines;
@@ -39,6 +40,8 @@ pub(super) struct Inner {
     fetching: OnceLock<Fetching>,
     /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
+    /// The certificates of the present configuration.
+    tls: Mutex<Option<Arc<ServerTls>>>,
     damaged: Mutex<Damaged>,
     reloads: Mutex<Reloads>,
     pub(super) history: Mutex<History>,
@@ -60,6 +63,7 @@ impl Observer {
             ships: Mutex::default(),
             fetching: OnceLock::new(),
             records: AtomicBool::new(false),
+            tls: Mutex::default(),
             damaged: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
             history: Mutex::default(),
@@ -73,6 +77,12 @@ impl Observer {
     pub(crate) fn take(&self, config: &Config) {
         let records = config.server.routes.iter().any(|route| route.stream.is_some());
         self.0.records.store(records, Ordering::Relaxed);
+        locked(&self.0.tls).clone_from(&config.server.tls);
+    }
+
+    /// Returns the certificates of the present configuration.
+    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
+        locked(&self.0.tls).clone()
     }
 
     /// Notes that the log is open.
@@ -149,7 +159,9 @@ impl Observer {
     /// Reads the whole state.
     pub(crate) fn look(&self) -> Seen {
         let Self(inner) = self;
+        let tls = inner.server.get().and_then(|_| self.tls());
         Seen {
+            certificates: tls.as_deref().map(Certificates::of).unwrap_or_default(),
             phase: *locked(&inner.phase),
             log: inner.log.get().map(LogWatch::status),
             server: inner.server.get().map(ServerWatch::status),

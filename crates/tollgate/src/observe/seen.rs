@@ -8,6 +8,7 @@ use tollgate_server::ServerStatus;
 
 use super::process::Usage;
 use super::reloads::Reloads;
+use crate::certificates::Certificates;
 use crate::wall::ClockFault;
 
 /// Stages of the server's life.
@@ -55,6 +56,8 @@ pub(crate) struct Seen {
     pub(crate) ships: Vec<serde_json::Value>,
     /// The report on the fetcher of a process that loads from a store.
     pub(crate) fetch: Option<serde_json::Value>,
+    /// The certificates of a server. There are none in a process that only loads.
+    pub(crate) certificates: Certificates,
     pub(crate) records: bool,
     pub(crate) damaged: Damaged,
     pub(crate) clock: Option<ClockFault>,

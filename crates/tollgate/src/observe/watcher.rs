@@ -155,5 +155,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::SinkWaiting
             | Code::ShipStalled
             | Code::ShipBehind
+            | Code::CertificateUnusable
+            | Code::CertificateExpires
     )
 }

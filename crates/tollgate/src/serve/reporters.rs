@@ -2,6 +2,7 @@
 //! socket.
 
 use crate::admin::AdminServer;
+use crate::certificate_watch::CertificateWatch;
 use crate::config::Config;
 use crate::notify::Notifier;
 use crate::observe::{Observer, Watcher};
@@ -13,6 +14,8 @@ pub(super) struct Reporters {
     pub(super) admin: Option<AdminServer>,
     /// The watcher of the server. Its thread runs until this value is dropped.
     _watcher: Watcher,
+    /// Loads changed certificates. Its thread runs until this value is dropped.
+    _certificates: Option<CertificateWatch>,
 }
 
 impl Reporters {
@@ -20,6 +23,8 @@ impl Reporters {
         let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
         let watcher = Watcher::start(&observer, &notifier)?;
         let admin = AdminServer::start(&config.admin, &observer)?;
-        Ok(Self { observer, notifier, admin, _watcher: watcher })
+        let certificates =
+            config.server.tls.as_ref().map(|_| CertificateWatch::start(&observer)).transpose()?;
+        Ok(Self { observer, notifier, admin, _watcher: watcher, _certificates: certificates })
     }
 }

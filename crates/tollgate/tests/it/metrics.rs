@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::admin::{get, get_of_loader, get_until};
 use crate::load_from::{SQLITE, database_machine};
 use crate::program::{App, eventually};
+use crate::tls;
 
 const DOCS: &str = include_str!("../../../../docs/reference/metrics.md");
 const OPERATIONS: &str = include_str!("../../../../docs/how-to/operate.md");
@@ -122,6 +123,17 @@ fn families_of_loader() -> BTreeMap<String, Family> {
     families
 }
 
+/// Returns the metrics of certificates, which only a server with TLS has.
+fn families_of_certificates() -> BTreeMap<String, Family> {
+    let app = App::bare(&[("tollgate.toml", tls::CONFIG)]);
+    tls::make(&app, "server", "a.test");
+    let _server = app.start();
+    let mut families =
+        parse(&get_until(&app, "/metrics", 200, "tollgate_certificate_expires_seconds{").content);
+    families.retain(|name, _| name.starts_with("tollgate_certificate_"));
+    families
+}
+
 #[test]
 fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     let app = App::new(CONFIG, &[("bad.luau", "return function() error('bad') end")]);
@@ -135,6 +147,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     get_until(&app, "/metrics", 200, "tollgate_load_rows_total{sink=\"main\"} 2\n");
     let mut families = parse(&get(&app, "/metrics").content);
     families.extend(families_of_loader());
+    families.extend(families_of_certificates());
     let told: BTreeSet<_> = families.keys().cloned().collect();
     let documented = documented();
     assert_eq!(told.difference(&documented).collect::<Vec<_>>(), [""; 0], "told, and not in metrics.md");

@@ -1,18 +1,20 @@
 //! HTTPS: certificates from files, requests by curl, and certificates that change while the server runs.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output, Stdio};
 
-use crate::admin::{get, sample};
+use crate::admin::{get, get_until, sample};
 use crate::program::{App, Running, eventually, printed};
 
-const CONFIG: &str = "[server]\nlisten = [{ address = \"127.0.0.1:0\", tls = true }]\n\
+pub(crate) const CONFIG: &str = "[server]\nlisten = [{ address = \"127.0.0.1:0\", tls = true }]\n\
                       [[certificate]]\nfile = \"server.pem\"\nkey_file = \"server.key\"\n\
                       [stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
                       [[route]]\npath = \"/*\"\nreply = { body = \"hello\" }\nstream = \"s\"\n";
 
 /// Makes a self-signed certificate of a name, and its key, as files of the app.
-fn make(app: &App, file: &str, name: &str) {
+pub(crate) fn make(app: &App, file: &str, name: &str) {
     let arguments = format!(
         "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
          -addext subjectAltName=DNS:{name} -addext basicConstraints=critical,CA:FALSE \
@@ -22,6 +24,39 @@ fn make(app: &App, file: &str, name: &str) {
     let output = command.args(arguments.split_whitespace()).current_dir(app.path()).output();
     let output = output.unwrap_or_else(|error| panic!("openssl: {error}"));
     assert!(output.status.success(), "{}", printed(&output));
+}
+
+/// Makes a self-signed certificate that expired years ago.
+fn make_expired(app: &App, file: &str) {
+    let config = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\n\
+                  default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n";
+    fs::write(app.path().join("ca.cnf"), config).unwrap();
+    fs::write(app.path().join("index"), "").unwrap();
+    fs::write(app.path().join("old.ext"), "subjectAltName=DNS:a.test\n").unwrap();
+    let request = format!(
+        "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=old -keyout {file}.key -out old.csr"
+    );
+    let sign = format!(
+        "ca -batch -notext -selfsign -config ca.cnf -keyfile {file}.key -in old.csr -extfile old.ext \
+         -startdate 20200101000000Z -enddate 20200201000000Z -out {file}.pem"
+    );
+    for arguments in [request, sign] {
+        let mut command = Command::new("openssl");
+        let output = command.args(arguments.split_whitespace()).current_dir(app.path()).output().unwrap();
+        assert!(output.status.success(), "{}", printed(&output));
+    }
+}
+
+/// Renames a pair over another pair.
+fn rename(app: &App, from: &str, to: &str) {
+    for end in ["key", "pem"] {
+        let path = |name: &str| app.path().join(format!("{name}.{end}"));
+        fs::rename(path(from), path(to)).unwrap();
+    }
+}
+
+fn expect_certificate(app: &App, server: &Running, file: &str) {
+    eventually(file, || curl(app, server, "a.test", file).status.success().then_some(()));
 }
 
 /// Asks for `https://NAME/path` with curl, which trusts only `file`.
@@ -93,4 +128,91 @@ fn faults_of_https_name_the_key() {
     check(&CONFIG.replace("server.key", "server.pem"), "server.pem: it has no private key in PEM");
     check(&CONFIG.replace("key_file = \"server.key\"\n", ""), "missing key \"key_file\" in [[certificate]]");
     check(&format!("{CONFIG}[[route]]\npath = \"/f/*\"\nfiles = \".\"\n"), "key_file in [[certificate]]");
+}
+
+#[test]
+fn changed_files_are_served_without_a_reload_and_connections_stay() {
+    let app = App::bare(&[("tollgate.toml", CONFIG)]);
+    make(&app, "server", "a.test");
+    fs::copy(app.path().join("server.pem"), app.path().join("first.pem")).unwrap();
+    let server = app.start();
+    expect_certificate(&app, &server, "first.pem");
+    let address = server.address().to_string();
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-quiet", "-connect", &address, "-servername", "a.test"]);
+    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = client.spawn().unwrap();
+    let mut ask = |end: &str| {
+        let request = format!("GET /a HTTP/1.1\r\nHost: a.test\r\n{end}\r\n");
+        client.stdin.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
+    };
+    ask("");
+    make(&app, "next", "a.test");
+    fs::copy(app.path().join("next.pem"), app.path().join("second.pem")).unwrap();
+    rename(&app, "next", "server");
+    expect_certificate(&app, &server, "second.pem");
+    ask("Connection: close\r\n");
+    let replies = client.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&replies).matches("HTTP/1.1 200 OK").count(), 2);
+    let metrics = get(&app, "/metrics").content;
+    let series = format!(
+        "tollgate_certificate_expires_seconds{{certificate=\"{}\"}}",
+        app.path().join("server.pem").display()
+    );
+    let left = sample(&metrics, &series);
+    assert!((24 * 3600..=48 * 3600).contains(&left), "{left}");
+}
+
+#[test]
+fn a_pair_behind_a_link_is_swapped_and_a_broken_one_is_a_finding() {
+    let config = CONFIG.replace("server.", "tls/server.");
+    let app = App::bare(&[("tollgate.toml", &config)]);
+    let path = |name: &str| app.path().join(name);
+    fs::create_dir(path("tls")).unwrap();
+    for version in ["v1", "v2", "v3"] {
+        make(&app, version, "a.test");
+        fs::create_dir(path("tls").join(version)).unwrap();
+        for end in ["key", "pem"] {
+            fs::copy(path(&format!("{version}.{end}")), path(&format!("tls/{version}/server.{end}")))
+                .unwrap();
+        }
+    }
+    let link = |version: &str| {
+        symlink(version, path("tls/..new")).unwrap();
+        fs::rename(path("tls/..new"), path("tls/..data")).unwrap();
+    };
+    link("v1");
+    for end in ["key", "pem"] {
+        symlink(format!("..data/server.{end}"), path(&format!("tls/server.{end}"))).unwrap();
+    }
+    let server = app.start();
+    expect_certificate(&app, &server, "v1.pem");
+    link("v2");
+    expect_certificate(&app, &server, "v2.pem");
+    fs::write(path("tls/v3/server.key"), "no key").unwrap();
+    link("v3");
+    let text = "certificate_unusable: ";
+    let found = get_until(&app, "/readyz", 200, text).content;
+    assert!(found.contains("server.key: it has no private key in PEM"), "{found}");
+    expect_certificate(&app, &server, "v2.pem");
+    fs::copy(path("v3.key"), path("tls/v3/server.key")).unwrap();
+    expect_certificate(&app, &server, "v3.pem");
+    eventually("the finding ends", || (!get(&app, "/readyz").content.contains(text)).then_some(()));
+}
+
+#[test]
+fn an_expired_certificate_is_a_finding_and_a_note_of_check() {
+    let app = App::bare(&[("tollgate.toml", CONFIG)]);
+    make_expired(&app, "server");
+    let checked = printed(&app.run(&["check"]));
+    let file = app.path().join("server.pem");
+    let expected = format!("note: certificate {} (a.test) expired at 2020-02-01T00:00:00Z", file.display());
+    assert!(checked.contains(&expected), "{checked}");
+    assert!(
+        checked.contains(&format!("\ncertificate {} (a.test) expires at 2020-02-01", file.display())),
+        "{checked}"
+    );
+    let _server = app.start();
+    let found = get_until(&app, "/readyz", 200, "certificate_expires: ").content;
+    assert!(found.contains("expired at 2020-02-01T00:00:00Z"), "{found}");
 }

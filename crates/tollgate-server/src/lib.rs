@@ -107,7 +107,7 @@ pub use tollgate_script::{
     CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads,
 };
 pub use tollgate_tls::{
-    Certificate, CertificateError, CertificateFacts, CertificateFiles, MinVersion, ServerTls, ServerTlsError,
-    ServerTlsOptions, UnknownName,
+    Certificate, CertificateError, CertificateFacts, CertificateFiles, ClientAuth, ClientAuthError,
+    ClientAuthOptions, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
 };
 pub use trust::{ClientHeader, Network, TrustedProxies};

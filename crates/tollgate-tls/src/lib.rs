@@ -23,8 +23,8 @@ use rustls::time_provider::TimeProvider;
 pub use facts::{CertificateFacts, NotX509};
 pub use pem::{PemError, certificates, private_key};
 pub use server::{
-    Certificate, CertificateError, CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions,
-    UnknownName,
+    Certificate, CertificateError, CertificateFiles, ClientAuth, ClientAuthError, ClientAuthOptions,
+    MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
 };
 pub use stream::{Side, TlsHandshakeError, TlsReader, TlsStream, WIRE_BYTES};
 pub use verifier::{Trust, Verifier};

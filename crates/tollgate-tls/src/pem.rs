@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use webpki::BorrowedCertRevocationList;
 
 /// Maximum bytes of a file. The authorities of any system have far fewer bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -36,6 +37,25 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
         true => Err(PemError::new(path, &"it has no certificate in PEM")),
         false => Ok(found),
     }
+}
+
+/// Reads all lists of revoked certificates of a file. There is at least one.
+///
+/// # Errors
+/// The file has no list, or not all of them can be read.
+pub(crate) fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, PemError> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|_| PemError::new(path, &"it has a revocation list that is not valid PEM"))?;
+    if found.is_empty() {
+        return Err(PemError::new(path, &"it has no revocation list (X509 CRL) in PEM"));
+    }
+    for list in &found {
+        BorrowedCertRevocationList::from_der(list).map_err(|error| {
+            PemError::new(path, &format!("it has a revocation list that cannot be used: {error}"))
+        })?;
+    }
+    Ok(found)
 }
 
 /// Reads the first private key of a file: PKCS#8, PKCS#1 or SEC1, without a passphrase.

@@ -5,6 +5,7 @@
 //! Early data (0-RTT) is never accepted, because a replayed request would become a second record.
 
 mod certificate;
+mod clients;
 mod names;
 mod stamp;
 
@@ -20,6 +21,8 @@ use rustls::{Error, SupportedProtocolVersion, version};
 use crate::pem::PemError;
 use crate::{clock, provider};
 pub use certificate::{Certificate, CertificateError, CertificateFiles};
+use clients::Clients;
+pub use clients::{ClientAuth, ClientAuthError, ClientAuthOptions};
 use names::CertificatesByName;
 pub use names::UnknownName;
 use stamp::Stamp;
@@ -56,12 +59,15 @@ pub struct ServerTlsOptions {
     pub min_version: MinVersion,
     /// What a client without a known name gets.
     pub unknown_name: UnknownName,
+    /// The certificates of clients. `None`: no client is asked for a certificate.
+    pub clients: Option<ClientAuthOptions>,
 }
 
 impl ServerTlsOptions {
     /// Returns the paths of all files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.certificates.iter().flat_map(|files| [files.certificate.as_path(), &files.key])
+        let own = self.certificates.iter().flat_map(|files| [files.certificate.as_path(), &files.key]);
+        own.chain(self.clients.iter().flat_map(ClientAuthOptions::paths))
     }
 }
 
@@ -83,6 +89,7 @@ pub struct ServerTls {
 struct Present {
     of_files: Vec<Certificate>,
     issued: Vec<Certificate>,
+    clients: Option<Arc<Clients>>,
     config: Arc<ServerConfig>,
 }
 
@@ -105,6 +112,9 @@ pub enum ServerTlsError {
         /// The file, and the reason.
         error: PemError,
     },
+    /// The certificates of clients cannot be verified.
+    #[error("{0}")]
+    Clients(#[source] ClientAuthError),
     /// The cryptography refuses the options.
     #[error("{0}")]
     Options(#[source] Error),
@@ -119,8 +129,11 @@ impl ServerTls {
         let stamps = Mutex::new(stamps(&options));
         let files = options.certificates.iter().enumerate();
         let of_files = files.map(|(index, files)| read(index, files)).collect::<Result<Vec<_>, _>>()?;
-        let config = config(&options, &of_files).map_err(ServerTlsError::Options)?;
-        let present = RwLock::new(Present { of_files, issued: Vec::new(), config });
+        let clients =
+            options.clients.as_ref().map(Clients::read).transpose().map_err(ServerTlsError::Clients)?;
+        let clients = clients.map(Arc::new);
+        let config = config(&options, &of_files, clients.as_deref()).map_err(ServerTlsError::Options)?;
+        let present = RwLock::new(Present { of_files, issued: Vec::new(), clients, config });
         Ok(Self { options, present, stamps, faults: Mutex::default() })
     }
 
@@ -155,13 +168,14 @@ impl ServerTls {
     pub fn set_issued(&self, issued: Vec<Certificate>) -> Result<(), Error> {
         let _changing = locked(&self.stamps);
         let of_files = self.certificates();
-        self.replace(of_files, issued)
+        self.replace(of_files, issued, self.clients())
     }
 
     /// Reads the files again if one of them changed, or if the last read found a fault. Returns whether new
     /// handshakes use other certificates from now on.
     ///
-    /// A certificate whose files cannot be used stays as it is. [`faults`](Self::faults) returns the reasons.
+    /// A certificate whose files cannot be used stays as it is. The same is true for the authorities and
+    /// revoked certificates of clients. [`faults`](Self::faults) returns the reasons.
     pub fn look(&self) -> bool {
         let mut known = locked(&self.stamps);
         let stamps = stamps(&self.options);
@@ -177,8 +191,15 @@ impl ServerTls {
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let mut is_changed = of_files != before;
-        if is_changed && let Err(error) = self.replace(of_files, self.issued()) {
+        let present = self.clients();
+        let mut clients = present.clone();
+        match self.options.clients.as_ref().map(Clients::read) {
+            Some(Ok(read)) if present.as_deref() != Some(&read) => clients = Some(Arc::new(read)),
+            Some(Err(error)) => faults.push(error.to_string()),
+            Some(Ok(_)) | None => {}
+        }
+        let mut is_changed = of_files != before || clients != present;
+        if is_changed && let Err(error) = self.replace(of_files, self.issued(), clients) {
             faults.push(error.to_string());
             is_changed = false;
         }
@@ -193,11 +214,20 @@ impl ServerTls {
     }
 
     /// Replaces all certificates for new handshakes. The caller holds `stamps`.
-    fn replace(&self, of_files: Vec<Certificate>, issued: Vec<Certificate>) -> Result<(), Error> {
-        let config = config(&self.options, of_files.iter().chain(&issued))?;
+    fn replace(
+        &self,
+        of_files: Vec<Certificate>,
+        issued: Vec<Certificate>,
+        clients: Option<Arc<Clients>>,
+    ) -> Result<(), Error> {
+        let config = config(&self.options, of_files.iter().chain(&issued), clients.as_deref())?;
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
-        *present = Present { of_files, issued, config };
+        *present = Present { of_files, issued, clients, config };
         Ok(())
+    }
+
+    fn clients(&self) -> Option<Arc<Clients>> {
+        self.present().clients.clone()
     }
 
     fn present(&self) -> impl Deref<Target = Present> {
@@ -220,16 +250,23 @@ fn stamps(options: &ServerTlsOptions) -> Vec<Stamp> {
 fn config<'a>(
     options: &ServerTlsOptions,
     certificates: impl IntoIterator<Item = &'a Certificate>,
+    clients: Option<&Clients>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let by_name = CertificatesByName::new(certificates, options.unknown_name);
-    let mut config = ServerConfig::builder_with_details(provider(), clock())
-        .with_protocol_versions(options.min_version.versions())?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(by_name));
+    let builder = ServerConfig::builder_with_details(provider(), clock())
+        .with_protocol_versions(options.min_version.versions())?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier.clone()),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(by_name));
     config.alpn_protocols = vec![HTTP_1_1.to_vec()];
     // Tickets hold the state of a session, so the server stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.ticketer = TICKETS.clone()?;
+    config.ticketer = match clients {
+        Some(clients) => clients.tickets.clone(),
+        None => TICKETS.clone()?,
+    };
     Ok(Arc::new(config))
 }
 

@@ -154,6 +154,9 @@ impl Failure {
             Error::InvalidMessage(_) | Error::InappropriateMessage { .. } if !is_version_chosen => {
                 HandshakeEnd::NotTls
             }
+            Error::NoCertificatesPresented
+            | Error::InvalidCertificate(_)
+            | Error::InvalidCertRevocationList(_) => HandshakeEnd::ClientCertificate,
             Error::AlertReceived(_) => HandshakeEnd::Refused,
             Error::General(_) => HandshakeEnd::NoCertificate,
             _ => HandshakeEnd::Protocol,

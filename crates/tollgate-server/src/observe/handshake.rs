@@ -13,6 +13,8 @@ pub(crate) enum HandshakeEnd {
     NotTls,
     /// No certificate has the name that the client sent.
     NoCertificate,
+    /// The client sent no certificate, or one that is not accepted.
+    ClientCertificate,
     /// The client refused the handshake, for example because it does not trust the certificate.
     Refused,
     /// The client left.
@@ -24,11 +26,12 @@ pub(crate) enum HandshakeEnd {
 }
 
 impl HandshakeEnd {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Full,
         Self::Resumed,
         Self::NotTls,
         Self::NoCertificate,
+        Self::ClientCertificate,
         Self::Refused,
         Self::Closed,
         Self::TooLate,
@@ -50,6 +53,7 @@ impl HandshakeEnd {
             Self::Resumed => "resumed",
             Self::NotTls => "not_tls",
             Self::NoCertificate => "no_certificate",
+            Self::ClientCertificate => "client_certificate",
             Self::Refused => "refused",
             Self::Closed => "closed",
             Self::TooLate => "timeout",

@@ -113,7 +113,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let leaves_routes = leaves_routes(&root);
     let WrittenServer { options, is_connections_max_written, body_bytes_max, drain_delay } =
         server(root.table("server"), folder);
-    let tls_rules = tls::rules(root.table("tls"), &options);
+    let tls_rules = tls::rules(root.table("tls"), &options, folder);
     let tls = tls::certificates(&mut root, &tls_rules, &options.listen, folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);

@@ -1,20 +1,20 @@
 //! `[[certificate]]` and `[tls]`: the certificates of addresses with TLS, and the rules of their handshakes.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_server::{
-    CertificateFiles, HttpsOptions, ListenSpec, MinVersion, OwnFile, RedirectKind, ServerOptions, ServerTls,
-    ServerTlsError, ServerTlsOptions, UnknownName,
+    CertificateFiles, ClientAuth, ClientAuthError, ClientAuthOptions, HttpsOptions, ListenSpec, MinVersion,
+    OwnFile, RedirectKind, ServerOptions, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
 };
 
 use super::hsts;
 use super::key::{Facts, keys, set_defaults, write};
-use super::path::{PathTo, path};
+use super::path::{PathTo, check_path, path};
 use super::quoted::quoted_path;
-use super::section::Section;
+use super::section::{Section, Written};
 use super::units::{SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, names};
 
@@ -27,6 +27,12 @@ impl Named for MinVersion {
 impl Named for UnknownName {
     fn all() -> Vec<(&'static str, Self)> {
         vec![("first", Self::First), ("refuse", Self::Refused)]
+    }
+}
+
+impl Named for ClientAuth {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("require", Self::Required), ("request", Self::Requested)]
     }
 }
 
@@ -43,6 +49,17 @@ pub(super) struct TlsRules {
     pub(super) unknown_name: UnknownName,
     pub(super) handshake_timeout: Duration,
     pub(super) https: HttpsOptions,
+    pub(super) client_auth: ClientAuth,
+    client_ca: Option<PathBuf>,
+    client_crls: Vec<PathBuf>,
+}
+
+impl TlsRules {
+    fn clients(&self) -> Option<ClientAuthOptions> {
+        let (revoked, auth) = (self.client_crls.clone(), self.client_auth);
+        let authorities = self.client_ca.clone();
+        authorities.map(|authorities| ClientAuthOptions { authorities, revoked, auth })
+    }
 }
 
 keys! {
@@ -60,6 +77,12 @@ keys! {
     redirect_port = integer(443, 1..=65_535) => https.redirect_port;
     /// The policy by which browsers use only HTTPS for the host (RFC 6797).
     hsts [HSTS] = other("none", "a table");
+    /// The authorities that issue the certificates of clients, in PEM. Without it no client is asked.
+    client_ca [CLIENT_CA] = other("none", "a file");
+    /// Whether each client needs a certificate, or may leave it out.
+    client_auth = one_of("require", names::<ClientAuth>) => client_auth;
+    /// Lists of revoked certificates of clients (CRL), in PEM.
+    client_crls [CLIENT_CRLS] = other("`[]`", "a list of files");
 }
 
 keys! {
@@ -79,13 +102,36 @@ pub(super) fn unwritten() -> TlsRules {
 }
 
 /// Reads `[tls]`.
-pub(super) fn rules(mut section: Section<'_>, server: &ServerOptions) -> TlsRules {
+pub(super) fn rules(mut section: Section<'_>, server: &ServerOptions, folder: &Path) -> TlsRules {
     let mut rules = TlsRules::default();
     section.read(KEYS, &mut rules);
     rules.https.hsts = hsts::hsts(&mut section, &HSTS);
     check_policy(&section, &rules, server);
+    let file = path(&mut section, CLIENT_CA.name, PathTo::File);
+    rules.client_ca = file.map(|written| folder.join(written.value));
+    rules.client_crls = crls(&mut section, folder);
+    check_clients(&section, &rules, server);
     section.finish();
     rules
+}
+
+/// Takes the files of revoked certificates.
+fn crls(section: &mut Section<'_>, folder: &Path) -> Vec<PathBuf> {
+    let files = section.texts(CLIENT_CRLS.name).unwrap_or_default();
+    let is_path = |file: &Written<String>| check_path(section, "client_crls in [tls]", file, PathTo::File);
+    files.iter().filter(|file| is_path(file)).map(|file| folder.join(&file.value)).collect()
+}
+
+/// Adds a fault for rules about certificates of clients that have no effect.
+fn check_clients(section: &Section<'_>, rules: &TlsRules, server: &ServerOptions) {
+    if rules.client_ca.is_some() && !server.listen.iter().any(|spec| spec.tls) {
+        let text = "client_ca in [tls] has no effect, because no address of listen has tls";
+        section.fault_of(CLIENT_CA.name, text);
+    }
+    if rules.client_ca.is_none() && !rules.client_crls.is_empty() {
+        let text = "client_crls in [tls] needs client_ca, the authorities of the revoked certificates";
+        section.fault_of(CLIENT_CRLS.name, text);
+    }
 }
 
 /// Adds a fault if no request can come by HTTPS, so that its rules have no effect or lock clients out.
@@ -116,8 +162,8 @@ pub(super) fn certificates(
     let files: Vec<_> = sections.iter_mut().map(|section| files(section, folder)).collect();
     let certificates = files.into_iter().collect::<Option<Vec<_>>>().filter(|files| !files.is_empty());
     let tls = certificates.and_then(|certificates| {
-        let TlsRules { min_version, unknown_name, .. } = *rules;
-        match ServerTls::load(ServerTlsOptions { certificates, min_version, unknown_name }) {
+        let (min_version, unknown_name, clients) = (rules.min_version, rules.unknown_name, rules.clients());
+        match ServerTls::load(ServerTlsOptions { certificates, min_version, unknown_name, clients }) {
             Ok(tls) => Some(Arc::new(tls)),
             Err(error) => {
                 add_fault(root, &sections, &error);
@@ -160,6 +206,13 @@ fn add_fault(root: &Section<'_>, sections: &[Section<'_>], error: &ServerTlsErro
     let (index, key) = match error {
         ServerTlsError::Certificate { index, .. } => (*index, FILE.name),
         ServerTlsError::Key { index, .. } => (*index, KEY_FILE.name),
+        ServerTlsError::Clients(error) => {
+            let key = match error {
+                ClientAuthError::Authorities(_) => CLIENT_CA.name,
+                ClientAuthError::Revoked(_) => CLIENT_CRLS.name,
+            };
+            return root.fault_of("tls", format!("{key} in [tls]: {error}"));
+        }
         ServerTlsError::Options(error) => return root.fault(format!("TLS cannot be used: {error}")),
     };
     if let Some(section) = sections.get(index) {
@@ -176,7 +229,12 @@ pub(super) fn keys_of(tls: Option<&ServerTls>) -> Vec<OwnFile> {
 /// Returns the certificates, which are not secret.
 pub(super) fn certificates_of(tls: Option<&ServerTls>) -> Vec<OwnFile> {
     let all = tls.into_iter().flat_map(|tls| &tls.options().certificates);
-    all.map(|files| OwnFile::new("file in [[certificate]]", &files.certificate)).collect()
+    let own = all.map(|files| OwnFile::new("file in [[certificate]]", &files.certificate));
+    let clients = tls.and_then(|tls| tls.options().clients.as_ref());
+    let authorities = clients.map(|clients| OwnFile::new("client_ca in [tls]", &clients.authorities));
+    let revoked = clients.into_iter().flat_map(|clients| &clients.revoked);
+    let revoked = revoked.map(|file| OwnFile::new("client_crls in [tls]", file));
+    own.chain(authorities).chain(revoked).collect()
 }
 
 /// Writes both sections.
@@ -186,7 +244,13 @@ pub(super) fn write_tls(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     writeln!(f, "\n[tls]")?;
-    write(KEYS, rules, &[(HSTS.name, rules.https.hsts.as_ref().map(hsts::show))], f)?;
+    let crls: Vec<_> = rules.client_crls.iter().map(|file| quoted_path(file)).collect();
+    let own = [
+        (HSTS.name, rules.https.hsts.as_ref().map(hsts::show)),
+        (CLIENT_CA.name, rules.client_ca.as_deref().map(quoted_path)),
+        (CLIENT_CRLS.name, (!crls.is_empty()).then(|| format!("[{}]", crls.join(", ")))),
+    ];
+    write(KEYS, rules, &own, f)?;
     for files in tls.into_iter().flat_map(|tls| &tls.options().certificates) {
         writeln!(f, "\n[[certificate]]")?;
         let own = [

@@ -175,7 +175,7 @@ fn faults_of_proxied_routes_are_told() {
     );
 }
 
-fn openssl(folder: &std::path::Path, arguments: &str) {
+pub(super) fn openssl(folder: &std::path::Path, arguments: &str) {
     let output = std::process::Command::new("openssl")
         .args(arguments.split_whitespace())
         .current_dir(folder)

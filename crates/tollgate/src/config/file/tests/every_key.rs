@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::super::super::changes::Change;
 use super::super::super::key::Reload;
 use super::super::super::sections::{Keys, sections};
-use super::backends::with_certificates;
+use super::backends::{openssl, with_certificates};
 use super::*;
 
 const EVERY_KEY: &str = include_str!("every_key.toml");
@@ -22,6 +22,13 @@ fn folder() -> tempfile::TempDir {
     let path = |name: &str| dir.path().join(name);
     fs::create_dir_all(path("pub")).unwrap();
     fs::create_dir_all(path("app")).unwrap();
+    // Only a numbered list has version 2, which RFC 5280 requires.
+    let list = "[ca]\ndefault_ca = d\n[d]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\ndefault_crl_days = 2\n\
+                crl_extensions = e\n[e]\nauthorityKeyIdentifier = keyid\n";
+    fs::write(path("number"), "01\n").unwrap();
+    fs::write(path("list.cnf"), list).unwrap();
+    fs::write(path("index"), "").unwrap();
+    openssl(dir.path(), "ca -gencrl -config list.cnf -keyfile ca.key -cert ca.pem -out revoked.pem");
     fs::write(path("after.sql"), "select 1;\n").unwrap();
     fs::write(path("app/app.toml"), "[[route]]\npath = \"/\"\nreply = {}\n").unwrap();
     dir

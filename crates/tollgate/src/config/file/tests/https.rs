@@ -47,3 +47,34 @@ fn a_policy_has_whole_seconds_and_preload_has_its_conditions() {
     );
     with("\"on\"", &["t.toml:4:8: hsts in [tls] is \"on\", allowed is a table { max_age = \"8760h\", ... }"]);
 }
+
+#[test]
+fn certificates_of_clients_need_an_address_with_tls_and_revoked_ones_an_authority() {
+    check(
+        "[tls]\nclient_ca = \"ca.pem\"\n",
+        &["t.toml:2:13: client_ca in [tls] has no effect, because no address of listen has tls"],
+    );
+    check(
+        "[tls]\nclient_crls = [\"revoked.pem\"]\n",
+        &["t.toml:2:15: client_crls in [tls] needs client_ca, the authorities of the revoked certificates"],
+    );
+}
+
+#[test]
+fn files_of_clients_that_cannot_be_used_are_named() {
+    let dir = super::backends::with_certificates();
+    let file = dir.path().join("t.toml");
+    let text = "[server]\nlisten = [{ address = \"127.0.0.1:0\", tls = true }]\n\
+                [[certificate]]\nfile = \"me.pem\"\nkey_file = \"me.key\"\n[tls]\n";
+    for (keys, expected) in [
+        ("client_ca = \"me.key\"\n", "client_ca in [tls]: FOLDER/me.key: it has no certificate in PEM"),
+        (
+            "client_ca = \"ca.pem\"\nclient_crls = [\"me.pem\"]\n",
+            "client_crls in [tls]: FOLDER/me.pem: it has no revocation list (X509 CRL) in PEM",
+        ),
+    ] {
+        let error = resolve(&file, &format!("{text}{keys}"), &env).unwrap_err();
+        let expected = expected.replace("FOLDER", &dir.path().display().to_string());
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}

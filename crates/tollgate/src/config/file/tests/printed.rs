@@ -49,6 +49,7 @@ unknown_name = "first"
 handshake_timeout = "5s"
 redirect = "permanent"
 redirect_port = 443
+client_auth = "require"
 
 [admin]
 listen = "unix:FOLDER/data/log/admin.sock"
@@ -245,6 +246,7 @@ unknown_name = "first"
 handshake_timeout = "5s"
 redirect = "permanent"
 redirect_port = 443
+client_auth = "require"
 
 [admin]
 listen = "0.0.0.0:9080"

@@ -13,6 +13,7 @@ use tollgate_http::route::MatchedPath;
 use crate::body::Body;
 use crate::id::RequestId;
 use crate::memory::unlimited;
+use crate::tls::{ClientCertificate, TlsSession};
 use crate::trace::{self, Trace, TraceRule};
 
 /// A complete request, which a handler gets.
@@ -24,6 +25,8 @@ pub struct Request {
     pub place: MatchedPath,
     /// The address of the client, from sources that the server trusts. `None` for a Unix socket.
     pub remote_addr: Option<IpAddr>,
+    /// The TLS session of the connection. `None` without TLS.
+    pub tls: Option<Rc<TlsSession>>,
     /// The id of the request, for logs and records.
     pub id: RequestId,
     /// Time when the head was complete, in microseconds since 1970, UTC. A script gets the same number as a
@@ -64,6 +67,7 @@ impl Request {
             head: shared.head.clone(),
             place: MatchedPath::default(),
             remote_addr: shared.remote_addr,
+            tls: shared.tls.clone(),
             id: shared.id.clone(),
             time_us: shared.time_us,
             trace_rule: shared.trace_rule,
@@ -71,6 +75,11 @@ impl Request {
             context: Context(RefCell::new(shared.context.0.borrow().clone())),
         });
         Rc::new(Self { place, ..own })
+    }
+
+    /// Returns the verified certificate of the client.
+    pub fn client_certificate(&self) -> Option<&ClientCertificate> {
+        self.tls.as_ref()?.client.as_ref()
     }
 
     /// Returns the path, decoded and normalised.

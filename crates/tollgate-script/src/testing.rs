@@ -29,6 +29,7 @@ use crate::loaded_script::LoadedScript;
 use crate::memory::{check_memory, string_within, watched};
 use crate::request::{Context, Request};
 use crate::sys::operation;
+use crate::tls::ClientCertificate;
 use crate::trace::TraceRule;
 use crate::waits::{ReturnValues, Waits};
 
@@ -43,6 +44,8 @@ pub struct TestRequest {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// The content. `None` means no content, which differs from empty content.
     pub content: Option<Bytes>,
+    /// The certificate of the client, as if it was verified in a handshake.
+    pub client_certificate: Option<ClientCertificate>,
 }
 
 /// The reply to a request of a test, with the records of the request.
@@ -165,6 +168,7 @@ fn no_request() -> Option<Request> {
         head: HeadReader::default().read(&mut text, &Limits::default()).ok().flatten()?,
         place: MatchedPath::default(),
         remote_addr: None,
+        tls: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,
         trace_rule: TraceRule::TakeOrMake,
@@ -183,11 +187,12 @@ fn wrapper(
     let (own, service) = (Rc::clone(waits), Rc::clone(service));
     let send = lua.create_function(
         move |_,
-              (method, target, fields, content): (
+              (method, target, fields, content, certificate): (
             LuaString,
             LuaString,
             Vec<LuaString>,
             Option<LuaString>,
+            Option<Table>,
         )| {
             let request = TestRequest {
                 method: method.to_string_lossy(),
@@ -197,6 +202,7 @@ fn wrapper(
                     .map(|pair| (pair[0].as_bytes().to_vec(), pair[1].as_bytes().to_vec()))
                     .collect(),
                 content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
+                client_certificate: certificate.as_ref().map(certificate_of).transpose()?,
             };
             let reply = service(request);
             own.begin(async move { answer(reply.await) });
@@ -211,6 +217,19 @@ fn wrapper(
         Ok(())
     })?;
     lua.load(T).set_name("=[t]").call((send, fake, set, advance))
+}
+
+/// Reads the certificate of a client. A field that the test leaves out is empty.
+fn certificate_of(table: &Table) -> mlua::Result<ClientCertificate> {
+    let text = |name: &str| Ok::<_, mlua::Error>(table.raw_get::<Option<String>>(name)?.unwrap_or_default());
+    Ok(ClientCertificate {
+        subject: text("subject")?,
+        issuer: text("issuer")?,
+        serial: text("serial")?,
+        names: table.raw_get::<Option<Vec<String>>>("names")?.unwrap_or_default(),
+        fingerprint: text("fingerprint")?,
+        not_after_us: table.raw_get::<Option<f64>>("not_after")?.unwrap_or_default() as i64,
+    })
 }
 
 /// Creates the two functions that set and advance the clock of a test.

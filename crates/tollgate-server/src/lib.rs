@@ -61,6 +61,7 @@ mod row;
 mod scratch;
 mod server;
 mod service;
+mod session;
 mod spool;
 mod stream_server;
 mod sys;
@@ -80,14 +81,14 @@ pub use listen::Listeners;
 pub use observe::{RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,
-    Overlong, Redaction, Source, StreamSpec, TimeRules, UnknownFields,
+    Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, CollectContent, CollectReply, CollectSpec,
-    ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, Hsts, HttpsOptions,
-    ListenAddress, ListenSpec, MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec, RedirectKind,
-    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions,
-    Traces,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
+    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, Hsts,
+    HttpsOptions, ListenAddress, ListenSpec, MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec,
+    RedirectKind, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
+    SpoolOptions, Traces,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

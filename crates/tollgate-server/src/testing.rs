@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_script::{
-    CallError, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test, TestReply, TestRequest,
-    TestService,
+    CallError, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test, TestReply,
+    TestRequest, TestService, TlsSession,
 };
 use uuid::Uuid;
 
@@ -150,10 +150,14 @@ impl Bench {
             Destination::Reply(reply) => return Ok(test_reply((*reply).into(), None)),
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
+        let tls = asked.client_certificate.map(session_with);
+        if let Err(refusal) = endpoint.check_certificate(&head, tls.as_deref()) {
+            return Ok(test_reply((*refusal).into(), None));
+        }
         self.asked.set(self.asked.get() + 1);
         let id = RequestId::Made(Uuid::from_u128(self.asked.get()));
         let content = asked.content.unwrap_or_default();
-        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), content);
+        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), tls, content);
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
@@ -161,6 +165,11 @@ impl Bench {
         notes.extend(rejects.map(|reason| format!("{what}: record rejected: {reason}")));
         Ok(test_reply(rehearsed, stream))
     }
+}
+
+/// Returns a TLS session with a client that has this certificate.
+fn session_with(client: ClientCertificate) -> Rc<TlsSession> {
+    Rc::new(TlsSession { version: "1.3".into(), client: Some(client), ..TlsSession::default() })
 }
 
 fn test_reply(rehearsed: Rehearsed, stream: Option<String>) -> TestReply {

@@ -18,6 +18,7 @@ pub(crate) fn request(head: &str, content: &'static str) -> Result<Rc<Request>, 
     Ok(Rc::new(Request {
         place: MatchedPath::default(),
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        tls: None,
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         trace_rule: TraceRule::TakeOrMake,

@@ -32,6 +32,7 @@ use crate::precondition::precondition;
 use crate::request::Request;
 use crate::sys::stack::{self, Fields, KeptFields, Stack};
 use crate::text::utf8;
+use crate::tls::ClientCertificate;
 use crate::waits::Waits;
 use crate::{json, xml};
 
@@ -120,20 +121,38 @@ impl Fields for RequestFields {
     }
 }
 
-/// Returns the table for the field `ctx`, in which scripts store values. Any other field is unknown, and an
-/// error.
+/// Returns the table for the field `ctx`, in which scripts store values, or a table with the certificate of
+/// the client. Any other field is unknown, and an error.
 #[cold]
-fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
+fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Value> {
     with_active(active, req, |active| {
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", kind(key))));
         };
         if *name == CONTEXT {
-            return active.request.context.table(lua);
+            return active.request.context.table(lua).map(Value::Table);
+        }
+        if *name == CLIENT_CERTIFICATE {
+            let certificate = active.request.client_certificate();
+            return certificate
+                .map_or(Ok(Value::Nil), |found| certificate_table(lua, found).map(Value::Table));
         }
         let name = shown(&name.as_bytes());
-        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT]));
+        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT, CLIENT_CERTIFICATE]));
         Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
+    })
+}
+
+fn certificate_table(lua: &Lua, certificate: &ClientCertificate) -> mlua::Result<Table> {
+    unlimited(lua, || {
+        let table = lua.create_table()?;
+        table.raw_set("subject", certificate.subject.as_str())?;
+        table.raw_set("issuer", certificate.issuer.as_str())?;
+        table.raw_set("serial", certificate.serial.as_str())?;
+        table.raw_set("fingerprint", certificate.fingerprint.as_str())?;
+        table.raw_set("names", lua.create_sequence_from(certificate.names.iter().map(String::as_str))?)?;
+        table.raw_set("not_after", certificate.not_after_us as f64)?;
+        Ok(table)
     })
 }
 
@@ -230,6 +249,7 @@ fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
 }
 
 const CONTEXT: &str = "ctx";
+const CLIENT_CERTIFICATE: &str = "client_certificate";
 const BODY: u8 = 0;
 const JSON: u8 = 1;
 const ALL: u8 = 2;

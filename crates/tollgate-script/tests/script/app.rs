@@ -94,6 +94,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
     Rc::new(Request {
         place: place(),
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        tls: None,
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
         trace_rule: TraceRule::TakeOrMake,

@@ -1,10 +1,11 @@
 //! Tests of the fields of a request that a handler reads.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use tollgate_script::{HostOptions, Step};
+use tollgate_script::{ClientCertificate, HostOptions, Step, TlsSession};
 
-use crate::app::{App, finish, get, handler_of, request, text};
+use crate::app::{App, fields, finish, get, handler_of, request, text};
 
 const HEAD: &str = "POST /x?a=1&b=two+words&a=2 HTTP/1.1\r\nHost: test\r\nX-Twice: one\r\nx-twice: two\r\nContent-Length: 0\r\n\r\n";
 
@@ -31,6 +32,29 @@ fn every_field_of_req_answers() {
     check("string.format('%d', req.time)", "1700000000123456");
     check("req:body()", r#"{"n": [1, null]}"#);
     check("req:json().n[2] == tollgate.json.null", "true");
+}
+
+#[test]
+fn the_certificate_of_the_client_is_a_table_or_nil() {
+    check("req.client_certificate", "nil");
+    let app = App::new();
+    let client = ClientCertificate {
+        subject: "CN=a".to_owned(),
+        issuer: "CN=b".to_owned(),
+        serial: "abc".to_owned(),
+        names: vec!["dns:a".to_owned(), "ip:10.0.0.1".to_owned()],
+        fingerprint: "00ff".to_owned(),
+        not_after_us: 1_700_000_000_000_000,
+    };
+    let session = TlsSession { client: Some(client), ..TlsSession::default() };
+    let mut request = get("/");
+    Rc::get_mut(&mut request).unwrap().tls = Some(Rc::new(session));
+    let body = "local c = req.client_certificate
+        return table.concat({ c.subject, c.issuer, c.serial, c.fingerprint, c.names[2], string.format('%d', c.not_after) }, ' ')";
+    let handler = app.load(&handler_of(body), &fields(&[])).unwrap();
+    let expected = "CN=a CN=b abc 00ff ip:10.0.0.1 1700000000000000";
+    assert_eq!(text(&finish(handler.call(request)).unwrap()), expected);
+    assert!(app.error("return req.client_certifikate").contains("did you mean \"client_certificate\"?"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Instant;
 use tollgate_backend::UploadPlace;
 use tollgate_http::route::MatchedPath;
 use tollgate_http::{RequestHead, UriScheme};
+use tollgate_script::TlsSession;
 
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
@@ -86,7 +87,7 @@ impl Arrived {
 }
 
 /// Origin of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RequestOrigin {
     /// Address of the client. `None` if no trusted source names the address.
     pub(crate) client: Option<IpAddr>,
@@ -96,4 +97,6 @@ pub(crate) struct RequestOrigin {
     pub(crate) trusted_header: Option<ClientHeader>,
     /// The scheme of the connection.
     pub(crate) scheme: UriScheme,
+    /// The TLS session of the connection.
+    pub(crate) tls: Option<Rc<TlsSession>>,
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_http::RequestHead;
-use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
+use tollgate_script::{Body, Context, Request, RequestId, TlsSession, TraceRule};
 
 use crate::handler::{Endpoint, Exchange, Visit};
 use crate::identity;
@@ -42,9 +42,11 @@ impl Worker {
         service: &'s Service,
         head: &RequestHead,
         now: Instant,
+        tls: Option<&TlsSession>,
         client: impl Fn() -> Option<IpAddr>,
     ) -> Result<(FoundRoute<'s>, Option<RequestPermit>), Box<Reply>> {
         let found = service.find(head)?;
+        found.endpoint.check_certificate(head, tls)?;
         let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now));
         Ok((found, taken?))
     }
@@ -137,11 +139,12 @@ impl Worker {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-                let RequestOrigin { client: remote_addr, peer, trusted_header, scheme } = origin;
+                let RequestOrigin { client: remote_addr, peer, trusted_header, scheme, tls } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
                     remote_addr,
+                    tls,
                     id,
                     time_us: arrived.time_us,
                     trace_rule: taken.trace,

@@ -84,7 +84,7 @@ impl<S: Transport> Connection<S> {
         let received = match client {
             Ok(client) => match self.client.redirect(&head, &self.rules) {
                 Some(redirect) => Err(redirect.into()),
-                None => worker.receive(&service, &head, now.at, || client),
+                None => worker.receive(&service, &head, now.at, self.client.tls(), || client),
             },
             Err(TooMany) => {
                 if head.framing().has_content() {

@@ -2,8 +2,10 @@
 //! header, or from a field that a trusted proxy sends.
 
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use tollgate_http::{RequestHead, StatusCode, UriScheme};
+use tollgate_script::TlsSession;
 
 use crate::admit::RequestOrigin;
 use crate::overload::{ClientPermit, refusal_text};
@@ -37,6 +39,8 @@ pub(super) struct ConnectionClient {
     is_trusted_proxy: bool,
     scheme: UriScheme,
     redirect_to_https: bool,
+    /// The TLS session of the connection.
+    tls: Option<Rc<TlsSession>>,
     permit: Option<Box<ClientPermit>>,
 }
 
@@ -55,7 +59,7 @@ impl ConnectionClient {
     ) -> Result<Self, TooMany> {
         let is_trusted_proxy = rules.trusted_proxies.trusts(peer);
         let (scheme, redirect_to_https) = (origin.scheme(), origin.redirect_to_https);
-        let mut client = Self { peer, is_trusted_proxy, scheme, redirect_to_https, permit: None };
+        let mut client = Self { peer, is_trusted_proxy, scheme, redirect_to_https, tls: None, permit: None };
         if !client.is_trusted_proxy {
             client.count_for(peer, worker)?;
         }
@@ -102,8 +106,7 @@ impl ConnectionClient {
         self.is_trusted_proxy
     }
 
-    /// Returns the scheme that the client of a request used. If a trusted proxy ended TLS, the proxy tells the
-    /// scheme.
+    /// Returns the scheme that the client of a request used. A trusted proxy that ended TLS tells the scheme.
     pub(super) fn scheme_of(&self, head: &RequestHead, rules: &Rules) -> UriScheme {
         let told = if self.is_trusted_proxy { rules.trusted_proxies.scheme(head) } else { None };
         told.unwrap_or(self.scheme)
@@ -125,6 +128,17 @@ impl ConnectionClient {
         rules.https.has_policy() && self.scheme_of(head, rules) == UriScheme::Https
     }
 
+    /// Sets the TLS session of the connection.
+    pub(super) fn set_tls(&mut self, tls: Option<Rc<TlsSession>>) {
+        self.tls = tls;
+    }
+
+    /// Returns the TLS session of the connection.
+    #[inline]
+    pub(super) fn tls(&self) -> Option<&TlsSession> {
+        self.tls.as_deref()
+    }
+
     /// Returns whether the connection uses TLS.
     pub(super) fn uses_tls(&self) -> bool {
         self.scheme == UriScheme::Https
@@ -133,7 +147,7 @@ impl ConnectionClient {
     /// Returns the origin of a request from `client`.
     pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
         let trusted_header = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
-        RequestOrigin { client, peer: self.peer, trusted_header, scheme: self.scheme }
+        RequestOrigin { client, peer: self.peer, trusted_header, scheme: self.scheme, tls: self.tls.clone() }
     }
 
     fn count_for(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

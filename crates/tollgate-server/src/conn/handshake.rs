@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use rustls::{Error, ServerConfig, ServerConnection};
-use tollgate_tls::{TlsHandshakeError, TlsStream};
+use tollgate_script::TlsSession;
+use tollgate_tls::{NotX509, TlsHandshakeError, TlsStream};
 
 use super::client::Origin;
 use super::connection::Connection;
@@ -20,6 +21,7 @@ use super::transport::{ConnectionEnd, Transport};
 use crate::deadline::{Deadlines, Phase, Slot};
 use crate::observe::HandshakeEnd;
 use crate::overload::ConnectionPermit;
+use crate::session;
 use crate::worker::Worker;
 
 /// Serves one connection with TLS to its end.
@@ -36,10 +38,10 @@ pub(crate) fn serve_tls<S: Transport>(
     async move {
         let _permit = permit;
         // The future is on the heap, so that connections after the handshake stay small.
-        let Some((stream, origin)) = Box::pin(opening.open(socket, origin)).await else { return };
+        let Some((stream, origin, tls)) = Box::pin(opening.open(socket, origin)).await else { return };
         let mut connection = Connection::new(opening.worker.clone(), stream);
         drop(opening);
-        connection.serve(origin).await;
+        connection.serve(origin, Some(tls)).await;
     }
 }
 
@@ -51,7 +53,11 @@ struct Opening {
 
 impl Opening {
     /// Reads the PROXY header and performs the handshake. `None`: the connection is over.
-    async fn open<S: Transport>(&self, mut socket: S, mut origin: Origin) -> Option<(TlsSocket<S>, Origin)> {
+    async fn open<S: Transport>(
+        &self,
+        mut socket: S,
+        mut origin: Origin,
+    ) -> Option<(TlsSocket<S>, Origin, Rc<TlsSession>)> {
         let rules = self.worker.rules();
         let mut ahead = BytesMut::new();
         if std::mem::take(&mut origin.proxy_protocol) {
@@ -68,10 +74,14 @@ impl Opening {
         self.slot.arm(Phase::Handshake, rules.limits.handshake_timeout);
         let config = rules.tls.as_ref()?.config();
         let end = self.shake(socket, config, ahead.to_vec()).await;
+        let end = end.and_then(|stream| match session::facts_of(stream.session()) {
+            Ok(facts) => Ok((stream, facts)),
+            Err(error) => Err(Failure::of_client(&error)),
+        });
         match end {
-            Ok(stream) => {
+            Ok((stream, facts)) => {
                 self.worker.cells.count_handshake(HandshakeEnd::of_session(stream.session()));
-                Some((TlsSocket::new(stream, self.worker.clone()), origin))
+                Some((TlsSocket::new(stream, self.worker.clone()), origin, facts))
             }
             Err(failure) => {
                 self.worker.cells.count_handshake(failure.end);
@@ -146,6 +156,14 @@ impl Failure {
             TlsHandshakeError::Socket(error) => {
                 Self { end: HandshakeEnd::Closed, text: format!("TLS handshake broke off: {error}") }
             }
+        }
+    }
+
+    /// Returns the failure for a certificate that was verified and has fields that cannot be read.
+    fn of_client(error: &NotX509) -> Self {
+        Self {
+            end: HandshakeEnd::ClientCertificate,
+            text: format!("client certificate cannot be read: {error}"),
         }
     }
 

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use tollgate_http::StatusCode;
+use tollgate_script::TlsSession;
 
 use super::client::Origin;
 use super::connection::{Connection, Reuse};
@@ -29,7 +30,7 @@ pub(crate) fn serve<S: Transport>(
     let mut connection = Connection::new(worker, stream);
     async move {
         let _permit = permit;
-        connection.serve(origin).await;
+        connection.serve(origin, None).await;
     }
 }
 
@@ -51,9 +52,10 @@ pub(crate) fn refuse<S: Transport>(
 
 impl<S: Transport> Connection<S> {
     /// Finds the client, and serves the connection to its end.
-    pub(super) async fn serve(&mut self, origin: Origin) {
+    pub(super) async fn serve(&mut self, origin: Origin, tls: Option<Rc<TlsSession>>) {
         // An error of the stream means that the peer is gone, so there is no peer to report it to.
         if self.find_client(origin).await.is_ok() {
+            self.client.set_tls(tls);
             let _gone = self.run().await;
         }
     }

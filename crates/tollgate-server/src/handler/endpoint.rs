@@ -11,7 +11,7 @@ use tollgate_backend::{Client, UploadPlace};
 use tollgate_files::{Files, SharedFiles};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_meter::FewPerPeriod;
-use tollgate_script::{Host, LoadError, Reach, RecordFields, Role, ScriptSource};
+use tollgate_script::{Host, LoadError, Reach, RecordFields, Role, ScriptSource, TlsSession};
 
 use super::collect::CollectPlan;
 use super::collected::{self, BODY_BYTES_MAX};
@@ -19,7 +19,9 @@ use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
 use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells};
-use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
+use crate::options::{
+    BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions,
+};
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
@@ -33,6 +35,7 @@ pub(crate) struct Endpoint {
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
+    pub(super) client_certificate: Option<ClientCertificateRule>,
     pub(crate) cells: Rc<OwnCells>,
     /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
@@ -145,6 +148,7 @@ impl Endpoint {
             body_bytes_max,
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            client_certificate: spec.client_certificate.clone(),
             cells: OwnCells::new(cells),
             throttle: None,
             throttle_lines: ThrottleLines::new(),
@@ -185,6 +189,27 @@ impl Endpoint {
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         };
         refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply))
+    }
+
+    /// Refuses a request if the route does not accept the certificate of its client.
+    ///
+    /// # Errors
+    /// The reply to the request.
+    #[inline]
+    pub(crate) fn check_certificate(
+        &self,
+        head: &RequestHead,
+        tls: Option<&TlsSession>,
+    ) -> Result<(), Box<Reply>> {
+        let Some(rule) = &self.client_certificate else { return Ok(()) };
+        let text = match tls.and_then(|tls| tls.client.as_ref()) {
+            Some(certificate) if rule.accepts(certificate) => return Ok(()),
+            Some(_) => "this client certificate is not allowed here",
+            None => "this resource needs a client certificate",
+        };
+        let reply = self.granted(Reply::text(StatusCode::FORBIDDEN, text), head);
+        self.note_fault(RequestFault::ClientCertificate, head, &reply);
+        Err(reply.into())
     }
 
     /// Counts a request of the route that is refused with `reply` before its handler, and logs it for

@@ -12,13 +12,21 @@ pub(crate) enum RequestFault {
     Content,
     /// The path does not accept the method: 405, 501.
     Method,
+    /// The client has no certificate that the route accepts: 403.
+    ClientCertificate,
     /// The preflight of a browser was not allowed: 403, or a reply without a permission.
     Preflight,
 }
 
 impl RequestFault {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::ContentType, Self::ContentCoding, Self::Content, Self::Method, Self::Preflight];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::ContentType,
+        Self::ContentCoding,
+        Self::Content,
+        Self::Method,
+        Self::ClientCertificate,
+        Self::Preflight,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -26,6 +34,7 @@ impl RequestFault {
             Self::ContentCoding => "content_coding",
             Self::Content => "content",
             Self::Method => "method",
+            Self::ClientCertificate => "client_certificate",
             Self::Preflight => "preflight",
         }
     }

@@ -2,6 +2,7 @@
 
 mod any_or;
 mod app;
+mod client_certificate;
 mod collect;
 mod dev;
 mod https;
@@ -24,6 +25,7 @@ use tollgate_tls::ServerTls;
 use crate::trust::TrustedProxies;
 pub use any_or::AnyOr;
 pub use app::AppSpec;
+pub use client_certificate::ClientCertificateRule;
 pub use collect::{CollectContent, CollectReply, CollectSpec};
 pub use dev::{Dev, SourceFault};
 pub use https::{Hsts, HttpsOptions, RedirectKind};
@@ -283,6 +285,8 @@ pub struct RouteSpec {
     /// Policy for pages of other origins that use the route. `None` means that no page of another origin may
     /// use the route.
     pub cors: Option<CorsSpec>,
+    /// The certificates of clients that the route accepts. `None`: the route asks for none.
+    pub client_certificate: Option<ClientCertificateRule>,
     /// Limits on the requests of the route.
     pub limits: RouteLimits,
     /// The app of the route, as an index in [`ServerOptions::apps`]. `None` for a route of the server itself.
@@ -376,6 +380,7 @@ impl RouteSpec {
             body_bytes_max: Self::BODY_BYTES_MAX,
             body_pace: None,
             cors: None,
+            client_certificate: None,
             limits: RouteLimits::default(),
             app: None,
             access: ScriptAccess::default(),

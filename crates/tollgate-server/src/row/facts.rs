@@ -91,6 +91,13 @@ impl Facts<'_> {
                 Some(address) if kind == ColumnType::Inet => row.push(Value::Inet(address)),
                 Some(address) => row.push(Value::Text(&address.to_string())),
             },
+            Source::RequestTls(part) => {
+                let text = request.tls.as_deref().and_then(|tls| part.of(tls, kind));
+                match text {
+                    Some(text) if kind == ColumnType::Json => row.push(Value::Json(&text)),
+                    text => push_text(text.as_deref().map(str::as_bytes), row),
+                }
+            }
             Source::ReplyStatus => row.push(self.ending.status().map_or(Value::Null, Value::Int)),
             Source::ReplyTimeUs => row.push(Value::Int(self.took_us)),
             Source::ReplyBytes => row.push(self.ending.reply_bytes().map_or(Value::Null, Value::Int)),

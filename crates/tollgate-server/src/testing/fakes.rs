@@ -48,11 +48,18 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
     let invalid = |text: String| FetchError { name: "invalid", text };
     let FetchRequest { method, target, fields: given, content, .. } = request;
     let given = given.into_iter().map(|(name, value)| (name.into_bytes(), value.to_vec())).collect();
-    let asked = TestRequest { method: method.to_string(), target, fields: given, content: content.clone() };
+    let asked = TestRequest {
+        method: method.to_string(),
+        target,
+        fields: given,
+        content: content.clone(),
+        client_certificate: None,
+    };
     let request = Request {
         head: head(&asked, &Limits::default()).map_err(invalid)?,
         place: MatchedPath::default(),
         remote_addr: None,
+        tls: None,
         id: RequestId::Made(Uuid::nil()),
         time_us,
         trace_rule: TraceRule::Off,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate_http::route::MatchedPath;
 use tollgate_http::{RequestHead, UriScheme};
-use tollgate_script::{Clock, Context, Request, RequestId, TraceRule};
+use tollgate_script::{Clock, Context, Request, RequestId, TlsSession, TraceRule};
 
 use crate::handler::{Endpoint, Exchange, Routes};
 use crate::options::ServerOptions;
@@ -61,12 +61,14 @@ pub(super) fn exchange(
     head: RequestHead,
     place: MatchedPath,
     (id, clock): (RequestId, &Clock),
+    tls: Option<Rc<TlsSession>>,
     content: Bytes,
 ) -> Exchange {
     let request = Request {
         head,
         place,
         remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        tls,
         id,
         time_us: clock.wall_us(),
         trace_rule: TraceRule::TakeOrMake,

@@ -84,7 +84,8 @@ pub fn sample(options: &ServerOptions, request: SampleRequest) -> Result<SampleR
     service.hosts.set_fetcher(NoBackends);
     let SampleRequest { method, target, fields, content } = request;
     let fields = fields.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
-    let asked = TestRequest { method, target, fields, content: Some(content.clone()) };
+    let asked =
+        TestRequest { method, target, fields, content: Some(content.clone()), client_certificate: None };
     let head = head(&asked, &limits).map_err(TestError::Unusable)?;
     runtime()?.block_on(answer(&service, head, content))
 }
@@ -111,7 +112,7 @@ async fn answer(service: &Service, head: RequestHead, content: Bytes) -> Result<
         Err(reply) => return Ok(reply_of(route, (*reply).into())),
     };
     let id = RequestId::Made(Uuid::from_u128(1));
-    let exchange = exchange(endpoint, routes, head, place, (id, &Clock::System), content);
+    let exchange = exchange(endpoint, routes, head, place, (id, &Clock::System), None, content);
     let (rehearsed, _) = exchange.rehearse().await.map_err(TestError::Unusable)?;
     Ok(reply_of(route, rehearsed))
 }

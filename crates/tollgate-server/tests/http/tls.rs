@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
+use sha2::{Digest, Sha256};
+use tollgate_log::Level;
 use tollgate_server::{
-    CertificateFiles, Hsts, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName,
+    CertificateFiles, ClientAuth, ClientAuthOptions, ClientCertificateRule, Hsts, ListenSpec, MinVersion,
+    ServerTls, ServerTlsOptions, UnknownName,
 };
 use tollgate_tls::{Trust, Verifier};
 
 use crate::backend::{FakeBackend, field};
 use crate::site::{Running, Site};
-use crate::terminator::Authority;
+use crate::terminator::{Authority, LONG};
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
@@ -212,6 +215,119 @@ fn a_policy_is_announced_over_tls_also_to_a_malformed_request() {
     client.read_to_string(&mut replies).unwrap();
     assert!(replies.contains("HTTP/1.1 200 OK") && replies.contains("HTTP/1.1 400 Bad Request"), "{replies}");
     assert_eq!(replies.matches("\r\nStrict-Transport-Security: max-age=3600\r\n").count(), 2, "{replies}");
+}
+
+/// Asks each client for a certificate of the authority.
+fn asking(tls: &mut Tls, auth: ClientAuth) {
+    let authorities = tls.authority.path("ca.pem");
+    tls.options.clients = Some(ClientAuthOptions { authorities, revoked: Vec::new(), auth });
+}
+
+/// Makes a client with a certificate for these names.
+fn client_of(tls: &Tls, name: &str, names: &str) -> (Arc<ClientConfig>, Vec<u8>) {
+    let side = tls.authority.issue(name, names, LONG);
+    let chain = tollgate_tls::certificates(&side.certificate).unwrap();
+    let digest = Sha256::digest(&chain[0]).to_vec();
+    let verifier = Verifier::new(Some(&tls.authority.path("ca.pem")), Trust::Host).unwrap();
+    let client = ClientConfig::builder_with_provider(tollgate_tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(chain, tollgate_tls::private_key(&side.key).unwrap())
+        .unwrap();
+    (Arc::new(client), digest)
+}
+
+fn get(client: &mut Client, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn scripts_and_records_have_the_certificate_of_the_client() {
+    let mut tls = Tls::new();
+    asking(&mut tls, ClientAuth::Required);
+    let columns = [
+        "version text request.tls.version",
+        "cipher text request.tls.cipher",
+        "sni text request.tls.sni",
+        "subject text request.tls.client_subject",
+        "san text request.tls.client_san",
+        "sans json request.tls.client_san",
+        "digest text request.tls.client_fingerprint",
+    ];
+    let body = "local c = req.client_certificate
+                local names = table.concat(c.names, ' ')
+                return `{c.subject} {names} {c.fingerprint} {string.format('%d', c.not_after)}`";
+    let site = Site::new().stream("s", Level::Written, &columns).handler("/who", body);
+    let server = tls.on(site).start();
+    let (client, digest) = client_of(&tls, "billing", "DNS:Billing.internal,IP:10.0.0.7");
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    tls.client = client;
+    let reply = get(&mut tls.connect(&server, "localhost"), "/who");
+    // 2099-12-31T00:00:00Z.
+    let expected = format!("\r\n\r\nCN=billing dns:billing.internal ip:10.0.0.7 {digest} 4102358400000000");
+    assert!(reply.ends_with(&expected), "{reply}");
+    let session = "version=1.3 cipher=TLS_AES_256_GCM_SHA384 sni=localhost subject=CN=billing";
+    let names = r#"san=dns:billing.internal, ip:10.0.0.7 sans=["dns:billing.internal","ip:10.0.0.7"]"#;
+    assert_eq!(server.records(), [format!("{session} {names} digest={digest}")]);
+}
+
+#[test]
+fn a_client_without_a_certificate_is_refused_in_the_handshake_if_it_needs_one() {
+    let mut tls = Tls::new();
+    asking(&mut tls, ClientAuth::Required);
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let mut client = tls.connect(&server, "localhost");
+    // In TLS 1.3 the client learns of the refusal only after its part of the handshake.
+    let ended = client.write_all(GET).and_then(|()| client.read(&mut [0; 64]));
+    assert!(ended.is_err(), "{ended:?}");
+    expect_handshakes(&server, "client_certificate", 1);
+}
+
+#[test]
+fn a_route_accepts_certificates_by_name_or_digest_and_refuses_others() {
+    let mut tls = Tls::new();
+    asking(&mut tls, ClientAuth::Requested);
+    let (billing, digest) = client_of(&tls, "billing", "DNS:billing.internal");
+    let (reports, _) = client_of(&tls, "reports", "DNS:reports.internal");
+    let rule = |names: &[&str], digests: &[&[u8]]| ClientCertificateRule {
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        fingerprints: digests
+            .iter()
+            .map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect())
+            .collect(),
+    };
+    let with = |site: Site, path, rule| {
+        site.fixed(path, "served").tune_route(|route| route.client_certificate = Some(rule))
+    };
+    let site = Site::new().fixed("/open", "served");
+    let site = with(site, "/any", rule(&[], &[]));
+    let site = with(site, "/name", rule(&["dns:a", "dns:billing.internal"], &[]));
+    let site = with(site, "/digest", rule(&["dns:a"], &[&digest]));
+    let server = tls.on(site).start();
+    let without = tls.client.clone();
+    for (client, name, expected) in [
+        (billing, "billing", [200, 200, 200, 200]),
+        (reports, "reports", [200, 200, 403, 403]),
+        (without, "none", [200, 403, 403, 403]),
+    ] {
+        tls.client = client;
+        let found = ["/open", "/any", "/name", "/digest"].map(|path| {
+            let reply = get(&mut tls.connect(&server, "localhost"), path);
+            reply["HTTP/1.1 ".len()..][..3].parse::<u16>().unwrap()
+        });
+        assert_eq!(found, expected, "{name}");
+    }
+    let routes = server.watch().status().routes;
+    let refused = routes.iter().flat_map(|route| &route.refusals);
+    let refused: u64 =
+        refused.filter(|(reason, _)| *reason == "client_certificate").map(|(_, count)| count).sum();
+    assert_eq!(refused, 5);
 }
 
 #[test]

@@ -121,7 +121,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Values, texts and files. These modules are independent of most others.
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
             &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
-            &["record", "shared", "text", "ticker"],
+            &["record", "shared", "text", "ticker", "tls"],
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
             &["times"],
             &["precondition", "request", "uploads", "waits"],
@@ -240,6 +240,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
                 "item_summary",
                 "origin",
                 "scratch",
+                "session",
                 "sys",
                 "task_turn",
                 "trust",

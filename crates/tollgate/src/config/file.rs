@@ -153,6 +153,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let mut apps = apps(&mut root, &defaults, &mut streams);
     routes.extend(mem::take(&mut apps.routes));
     routes.check(&root);
+    routes.check_certificates(&root, tls_rules.asks_clients());
     if leaves_routes {
         routes = implied(&root, folder, &zero::access(access, folder, &log), &mut streams);
         for route in &mut routes.specs {

@@ -20,6 +20,7 @@ mod app;
 mod backend;
 mod backend_tls;
 mod changes;
+mod client_certificate;
 mod collect;
 mod cors;
 mod database;

@@ -10,6 +10,7 @@ use tollgate_server::{
 };
 
 use super::access::{self, AccessKeys, Reachable};
+use super::client_certificate;
 use super::cors;
 use super::defaults::OFF;
 use super::fault::{Location, stream_hint};
@@ -73,6 +74,8 @@ keys! {
     body_rate_grace = duration(0, TIMEOUT_MS).inherits("as in `[server]`") => body_pace.rate_grace;
     /// Which pages of other origins may use the route.
     cors [CORS] = other("none", r#"`"*"`, or a [table](routing.md#pages-of-other-origins)"#);
+    /// The certificates of clients that the route accepts. Others: 403.
+    client_certificate [CLIENT_CERTIFICATE] = other("none", "`true`, or a [table](routing.md#certificates-of-clients)");
     /// Requests of the route in progress at once, over all workers. More: 503.
     concurrency_max = integer_or(OFF, CONCURRENCY) => concurrency_max;
     /// How many requests are allowed in a period. More: 429.
@@ -145,6 +148,24 @@ impl Routes {
     }
 }
 
+impl Routes {
+    /// Adds a fault for each route that needs a certificate of clients, if no client is asked for one.
+    pub(super) fn check_certificates(&self, root: &Section<'_>, are_asked: bool) {
+        if are_asked {
+            return;
+        }
+        for (spec, place) in self.specs.iter().zip(&self.places) {
+            if spec.client_certificate.is_some() {
+                let text = format!(
+                    "client_certificate of route {:?} needs client_ca in [tls], so that clients are asked for one",
+                    spec.path
+                );
+                root.add_faults(vec![place.fault(text)]);
+            }
+        }
+    }
+}
+
 fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<RouteSpec> {
     let path = section.needed_text(PATH.name);
     if let Some(path) = &path
@@ -196,6 +217,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     if cors.as_ref().is_some_and(|cors| cors.origins == Origins::AnyWithCredentials) {
         check_any_with_credentials(&section, handler.as_ref());
     }
+    let client_certificate = client_certificate::client_certificate(&mut section, &CLIENT_CERTIFICATE);
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
@@ -237,6 +259,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         body_bytes_max: bounds.body_bytes_max,
         body_pace: Some(bounds.body_pace),
         cors,
+        client_certificate,
         limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
         app: None,
         access,
@@ -356,6 +379,7 @@ pub(super) fn write_route(
         (AFTER.name, scripts(&route.after)),
         (STREAM.name, stream.map(|stream| quoted(&stream.name))),
         (CORS.name, route.cors.as_ref().map(cors::show)),
+        (CLIENT_CERTIFICATE.name, route.client_certificate.as_ref().map(client_certificate::show)),
         (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
     ];
     write(KEYS, &bounds, &own, f)

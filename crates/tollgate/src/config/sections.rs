@@ -2,8 +2,8 @@
 
 use super::key::{Facts, Key};
 use super::{
-    ack, admin, app, backend, collect, cors, database, files, handler, hsts, listen, log, proxy,
-    route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
+    ack, admin, app, backend, client_certificate, collect, cors, database, files, handler, hsts, listen, log,
+    proxy, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -41,6 +41,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("route.collect", facts(collect::KEYS)),
         ("route.reply", facts(handler::KEYS)),
         ("route.cors", facts(cors::KEYS)),
+        ("route.client_certificate", facts(client_certificate::KEYS)),
         ("route.rate_limit", facts(route_limits::KEYS)),
         ("app", facts(app::KEYS)),
         ("app.script", facts(script::KEYS)),

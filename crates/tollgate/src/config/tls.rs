@@ -55,6 +55,11 @@ pub(super) struct TlsRules {
 }
 
 impl TlsRules {
+    /// Returns whether clients are asked for a certificate.
+    pub(super) fn asks_clients(&self) -> bool {
+        self.client_ca.is_some()
+    }
+
     fn clients(&self) -> Option<ClientAuthOptions> {
         let (revoked, auth) = (self.client_crls.clone(), self.client_auth);
         let authorities = self.client_ca.clone();

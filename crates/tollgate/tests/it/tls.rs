@@ -216,3 +216,44 @@ fn an_expired_certificate_is_a_finding_and_a_note_of_check() {
     let found = get_until(&app, "/readyz", 200, "certificate_expires: ").content;
     assert!(found.contains("expired at 2020-02-01T00:00:00Z"), "{found}");
 }
+
+#[test]
+fn a_test_sends_requests_of_a_client_with_a_certificate() {
+    let config = format!(
+        "{CONFIG}script = \"who.luau\"\nclient_certificate = {{ san = [\"dns:billing\"] }}\n\
+         [tls]\nclient_ca = \"server.pem\"\n"
+    );
+    let config = config
+        .replace("reply = { body = \"hello\" }\n", "")
+        .replace("request.path", "request.tls.client_san");
+    let app = App::bare(&[
+        ("tollgate.toml", &config),
+        ("who.luau", "--!strict\nreturn function(req: Request) return req.client_certificate.subject end"),
+        (
+            "tests/who.luau",
+            "--!strict
+            local function of(names: { string }) return { names = names, subject = 'CN=b' } end
+            return {
+              ['a service is known by its name'] = function(t: Test)
+                local reply = t:request{ path = '/who', client_certificate = of{ 'dns:a', 'dns:billing' } }
+                t.equal(reply.status, 200)
+                t.equal(reply.body, 'CN=b')
+              end,
+              ['others are refused'] = function(t: Test)
+                t.equal(t:request{ path = '/who', client_certificate = of{ 'dns:reports' } }.status, 403)
+                t.equal(t:request{ path = '/who' }.status, 403)
+              end,
+              ['a name that does not exist is told'] = function(t: Test)
+                local sent, problem = pcall(function()
+                  return t:request{ path = '/who', client_certificate = { name = 'x' } :: any }
+                end)
+                t.equal(sent, false)
+                assert(string.find(problem, 'client_certificate has no field \"name\"', 1, true), problem)
+              end,
+            }",
+        ),
+    ]);
+    make(&app, "server", "a.test");
+    let output = app.run(&["test"]);
+    assert!(output.status.success(), "{}", printed(&output));
+}

@@ -6,6 +6,7 @@ mod ack;
 mod field_path;
 mod rules;
 mod source;
+mod tls_part;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) use rules::Owned;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
 pub use source::Source;
 pub(crate) use source::named;
+pub use tls_part::TlsPart;
 
 /// The name of the key column in a schema. No column of a table can have this name.
 pub const KEY_COLUMN: &str = "(key)";

@@ -6,6 +6,7 @@ use tollgate_http::{RequestHead, cookie_pairs, is_field_name, query_pairs};
 use tollgate_log::{ColumnOrigin, ColumnType};
 
 use super::field_path::FieldPath;
+use super::tls_part::TlsPart;
 
 /// The source of the value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum Source {
     RequestHost,
     /// The address of the client.
     RequestRemoteAddr,
+    /// A part of the TLS session.
+    RequestTls(TlsPart),
     /// Length of the request body in bytes, after decoding of its content coding.
     RequestBodyBytes,
     /// The first value of a field with this name.
@@ -76,7 +79,7 @@ const TEXTUAL: [ColumnType; 7] = [
 ];
 
 /// The sources with a fixed name.
-const PLAIN: [(&str, Source); 19] = [
+const PLAIN: [(&str, Source); 25] = [
     ("request.time", Source::RequestTime),
     ("request.id", Source::RequestId),
     ("request.trace_id", Source::RequestTraceId),
@@ -87,6 +90,12 @@ const PLAIN: [(&str, Source); 19] = [
     ("request.query", Source::RequestQuery),
     ("request.host", Source::RequestHost),
     ("request.remote_addr", Source::RequestRemoteAddr),
+    ("request.tls.version", Source::RequestTls(TlsPart::Version)),
+    ("request.tls.cipher", Source::RequestTls(TlsPart::Cipher)),
+    ("request.tls.sni", Source::RequestTls(TlsPart::ServerName)),
+    ("request.tls.client_subject", Source::RequestTls(TlsPart::ClientSubject)),
+    ("request.tls.client_san", Source::RequestTls(TlsPart::ClientNames)),
+    ("request.tls.client_fingerprint", Source::RequestTls(TlsPart::ClientFingerprint)),
     ("request.body_bytes", Source::RequestBodyBytes),
     ("reply.status", Source::ReplyStatus),
     ("reply.time_us", Source::ReplyTimeUs),
@@ -101,7 +110,7 @@ const LOG_SEQUENCE: &str = "log.sequence";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 26] = [
+    pub const NAMES: [&'static str; 32] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -113,6 +122,12 @@ impl Source {
         "request.query.NAME",
         "request.host",
         "request.remote_addr",
+        "request.tls.version",
+        "request.tls.cipher",
+        "request.tls.sni",
+        "request.tls.client_subject",
+        "request.tls.client_san",
+        "request.tls.client_fingerprint",
         "request.body_bytes",
         "request.header.NAME",
         "request.cookie.NAME",
@@ -200,6 +215,7 @@ impl Source {
             | Self::RequestCookie(_)
             | Self::RequestParam(_) => &TEXTUAL,
             Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
+            Self::RequestTls(part) => part.column_types(),
             Self::RequestBodyBytes
             | Self::ReplyStatus
             | Self::ReplyTimeUs

@@ -78,3 +78,27 @@ fn files_of_clients_that_cannot_be_used_are_named() {
         assert!(error.to_string().contains(&expected), "{error}");
     }
 }
+
+#[test]
+fn a_rule_about_certificates_of_clients_names_certificates() {
+    let with = |rule: &str, expected: &[&str]| {
+        let route = format!("[[route]]\npath = \"/\"\nreply = {{}}\nclient_certificate = {rule}\n");
+        let needs = "t.toml:1:1: client_certificate of route \"/\" needs client_ca in [tls], so that clients are asked \
+                     for one";
+        let all: Vec<_> = [needs].into_iter().chain(expected.iter().copied()).collect();
+        check(&route, &all);
+    };
+    with("true", &[]);
+    with("{ san = [\"dns:a\"] }", &[]);
+    let neither = "client_certificate has neither san nor fingerprint: write true for any certificate";
+    with("{ san = [] }", &[&format!("t.toml:4:22: {neither}")]);
+    with(
+        "{ san = [\"a.example\"] }",
+        &["t.toml:4:31: san has \"a.example\", allowed is a name after its kind: dns:, ip:, email:, uri:"],
+    );
+    with(
+        "{ fingerprint = [\"00:11\"] }",
+        &["t.toml:4:39: fingerprint has \"00:11\", allowed are the 64 hexadecimal digits of \"openssl x509 \
+           -fingerprint -sha256\""],
+    );
+}

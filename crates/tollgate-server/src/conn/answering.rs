@@ -68,7 +68,6 @@ impl<S: Transport> Connection<S> {
         if let Reading::Head = &self.reading {
             let limits = &self.rules.limits.head;
             let Some(head) = self.head_reader.read(&mut self.input, limits)? else { return Ok(false) };
-            head.check_scheme(|| self.client.scheme_of(&head, &self.rules))?;
             let Some(arrived) = self.arrive_at_route(head, now) else { return Ok(true) };
             return self.begin(arrived);
         }
@@ -82,8 +81,8 @@ impl<S: Transport> Connection<S> {
         let service = worker.service();
         let client = self.client.of(&head, &worker, &self.rules);
         let received = match client {
-            Ok(client) => match self.client.redirect(&head, &self.rules) {
-                Some(redirect) => Err(redirect.into()),
+            Ok(client) => match self.reply_without_route(&head) {
+                Some(reply) => Err(reply),
                 None => worker.receive(&service, &head, now.at, self.client.tls(), || client),
             },
             Err(TooMany) => {
@@ -110,6 +109,19 @@ impl<S: Transport> Connection<S> {
         };
         let client = client.ok().flatten();
         Some(Arrived { destination, client, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
+    }
+
+    /// Returns the reply to a request that gets no route: its target has another scheme, or its address leads
+    /// clients to HTTPS.
+    #[inline]
+    fn reply_without_route(&mut self, head: &RequestHead) -> Option<Box<Reply>> {
+        match head.check_scheme(|| self.client.scheme_of(head, &self.rules)) {
+            Ok(()) => self.client.redirect(head, &self.rules).map(Box::new),
+            Err(error) => {
+                self.reuse = Reuse::Linger;
+                Some(self.reply_to_fault(&error).into())
+            }
+        }
     }
 
     /// Answers a request without content, or begins to read the content.
@@ -306,15 +318,20 @@ impl<S: Transport> Connection<S> {
     /// Sends an error reply to bytes that are not a valid request. The connection reads no request after
     /// this.
     pub(super) fn refuse(&mut self, error: &RequestError) {
-        tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
-        self.worker.cells.count_malformed(error.status());
-        let reply = Reply::text(error.status(), error.client_text());
+        let reply = self.reply_to_fault(error);
         if let Reading::Body(body) = &self.reading
             && let Destination::Endpoint { endpoint, .. } = &body.arrived.destination
         {
             endpoint.note_fault(RequestFault::Content, &body.arrived.head, &reply);
         }
         self.end_with(reply);
+    }
+
+    /// Counts and logs a fault of a request. Returns the reply to it.
+    fn reply_to_fault(&self, error: &RequestError) -> Reply {
+        tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
+        self.worker.cells.count_malformed(error.status());
+        Reply::text(error.status(), error.client_text())
     }
 
     pub(super) fn end_with(&mut self, mut reply: Reply) {

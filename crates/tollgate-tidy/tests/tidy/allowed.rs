@@ -5,11 +5,12 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 15] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
+    ("tollgate-signature", &[]),
     ("tollgate-types", &[]),
     ("tollgate-faults", &[]),
     ("tollgate-tidy", &[]),

@@ -1,13 +1,17 @@
-//! `tollgate.crypto`: SHA-2 digests (FIPS 180-4), their HMACs (RFC 2104), random bytes of the kernel, and a
-//! comparison.
+//! `tollgate.crypto`: digests (FIPS 180-4, RFC 1321), their HMACs (RFC 2104), random bytes of the kernel, a
+//! comparison, and the verification of signatures.
 //!
 //! The time of the comparison does not reveal where two texts differ. Digests are raw bytes, and
-//! `tollgate.hex` turns them into text.
+//! `tollgate.hex` turns them into text. MD5 and SHA-1 are only for partners that have nothing newer.
+
+mod verify;
 
 use std::rc::Rc;
 
 use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
 use mlua::{Lua, LuaString, Table, Value};
+use sha1::Sha1;
 use sha2::digest::Update;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use subtle::ConstantTimeEq;
@@ -19,14 +23,19 @@ use crate::memory::{check_memory, unlimited, watched};
 /// Creates the table `tollgate.crypto`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let crypto = lua.create_table()?;
+    digest::<Md5>(lua, &crypto, "md5", budget)?;
+    digest::<Sha1>(lua, &crypto, "sha1", budget)?;
     digest::<Sha224>(lua, &crypto, "sha224", budget)?;
     digest::<Sha256>(lua, &crypto, "sha256", budget)?;
     digest::<Sha384>(lua, &crypto, "sha384", budget)?;
     digest::<Sha512>(lua, &crypto, "sha512", budget)?;
+    hmac::<Hmac<Md5>>(lua, &crypto, "hmac_md5", budget)?;
+    hmac::<Hmac<Sha1>>(lua, &crypto, "hmac_sha1", budget)?;
     hmac::<Hmac<Sha224>>(lua, &crypto, "hmac_sha224", budget)?;
     hmac::<Hmac<Sha256>>(lua, &crypto, "hmac_sha256", budget)?;
     hmac::<Hmac<Sha384>>(lua, &crypto, "hmac_sha384", budget)?;
     hmac::<Hmac<Sha512>>(lua, &crypto, "hmac_sha512", budget)?;
+    crypto.raw_set("verify", verify::function(lua, budget)?)?;
     crypto.raw_set("random", lua.create_function(|lua, count: Value| random(lua, &count))?)?;
     crypto.raw_set("equal", lua.create_function(equal)?)?;
     close(lua, "tollgate.crypto", &crypto)?;

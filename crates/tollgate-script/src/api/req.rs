@@ -81,6 +81,7 @@ impl Fields for RequestFields {
         match FIELDS[index] {
             "method" => stack.text(request.head.method_name().as_bytes()),
             "path" => stack.text(request.path().as_bytes()),
+            "target" => stack.text(request.head.raw_target().as_bytes()),
             "path_info" => stack.text(request.path_info().as_bytes()),
             "id" => stack.text(request.id.text(&mut [0; 36])),
             "remote_addr" => match request.remote_addr {
@@ -312,8 +313,9 @@ fn texts<T: AsRef<[u8]>>(lua: &Lua, values: impl Iterator<Item = T>) -> mlua::Re
     lua.create_sequence_from(values.collect::<mlua::Result<Vec<_>>>()?)
 }
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "method",
+    "target",
     "path",
     "path_info",
     "params",

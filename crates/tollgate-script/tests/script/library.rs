@@ -34,6 +34,90 @@ fn hmacs_are_those_that_were_published() {
     }
 }
 
+/// RFC 1321 appendix A.5, FIPS 180-4 (by its examples), RFC 2202 test cases 2 of both digests.
+#[test]
+fn old_digests_are_those_that_were_published() {
+    let app = App::new();
+    let check = |call: &str, expect: &str| {
+        assert_eq!(
+            app.text(&format!("return tollgate.hex.encode(tollgate.crypto.{call})")),
+            expect,
+            "{call}"
+        );
+    };
+    check("md5('')", "d41d8cd98f00b204e9800998ecf8427e");
+    check("md5('message digest')", "f96b697d7cb7938d525a2f31aaf161d0");
+    check("sha1('abc')", "a9993e364706816aba3e25717850c26c9cd0d89d");
+    check("sha1('')", "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    check("hmac_md5('Jefe', 'what do ya want for nothing?')", "750c783e6ab0b503eaa86e310a5db738");
+    check("hmac_sha1('Jefe', 'what do ya want for nothing?')", "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
+}
+
+/// RFC 8032 section 7.1 test 2, RFC 7515 appendix A.3, and a key and a signature of OpenSSL.
+#[test]
+fn signatures_hold_by_their_key_and_by_no_other() {
+    let app = App::new();
+    app.file("keys.luau", KEYS);
+    let check = |call: &str, expect: &str| {
+        let script = format!("local k = require('./keys') return tostring(tollgate.crypto.verify({call}))");
+        assert_eq!(app.text(&script), expect, "{call}");
+    };
+    check("'ed25519', k.ed, '\\x72', k.ed_signature", "true");
+    check("'ed25519', k.ed, '\\x73', k.ed_signature", "false");
+    check("'ed25519', k.ed, buffer.fromstring('\\x72'), buffer.fromstring(k.ed_signature)", "true");
+    check("'ecdsa-p256-fixed', k.jwk, k.input, k.es256", "true");
+    check("'ecdsa-p256', k.jwk, k.input, k.es256", "false");
+    check("'ecdsa-p256-fixed', k.jwk, k.input .. 'x', k.es256", "false");
+    check("'ecdsa-p384', k.pem, 'hello', k.es384", "true");
+    check("'ecdsa-p384', k.pem, 'hello', ''", "false");
+    let check = |call: &str, expect: &str| {
+        let error = app.error(&format!("local k = require('./keys') return tollgate.crypto.verify({call})"));
+        assert!(error.contains(expect), "{call}: {error}");
+    };
+    check("'ecdsa-p256', k.pem, 'hello', k.es384", "the key is P-384, and the algorithm needs P-256");
+    check(
+        "'hs256', k.pem, '', ''",
+        "algorithm of tollgate.crypto.verify: it is \"hs256\": allowed are ed25519",
+    );
+    check("'ed25519', 'x', '', ''", "key of tollgate.crypto.verify: it has no public key in PEM");
+    check("'ed25519', {}, '', ''", "the JWK has kty \"\"");
+    check("'ed25519', 1, '', ''", "key of tollgate.crypto.verify is a number: allowed are a string in PEM");
+    check("'ed25519', k.ed, nil, ''", "data of tollgate.crypto.verify is a nil");
+    check("'ed25519', k.ed, ''", "signature of tollgate.crypto.verify is a nil");
+    check("'ed25519', k.ed, ('x'):rep(1048577), ''", "it has 1048577 bytes, limit 1048576 bytes");
+}
+
+const KEYS: &str = r#"
+local hex, url = tollgate.hex.decode, tollgate.base64.decode_url
+return {
+    ed = hex("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"),
+    ed_signature = hex(
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+            .. "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+    ),
+    jwk = {
+        kty = "EC",
+        crv = "P-256",
+        x = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        y = "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+    },
+    input = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQog"
+        .. "Imh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ",
+    es256 = url("DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"),
+    pem = [[
+-----BEGIN PUBLIC KEY-----
+MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEGCQYOK2kEOra1ROYuvAUTSDpVv9nyPL+
+1GcOn/oq8gFjDbZhXzZ/+6/IUPiYScRsQVJd1+6fxTKBE3QH7PNBc3h1iyPAgTWZ
+/5tUT8GIELIrk3wakIRpCUByxq6I6Y9O
+-----END PUBLIC KEY-----
+]],
+    es384 = tollgate.base64.decode(
+        "MGYCMQCDqrd8x3e9hWHpYKhWRrWdUGKmFkGSEXGq7kmdRUYwFsJhHqpuRfdESt6He2fko6AC"
+            .. "MQChziLfOhkHmergL3HByIdIPw9xtgqvqgsh6InWkYG9iZI0JZmQOkL0svuEzfwmzjg="
+    ),
+}
+"#;
+
 #[test]
 fn secrets_are_compared_and_made() {
     let app = App::new();

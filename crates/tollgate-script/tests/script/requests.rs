@@ -24,6 +24,7 @@ fn check(expression: &str, expect: &str) {
 fn every_field_of_req_answers() {
     check("req.method", "POST");
     check("req.path", "/42/a rest");
+    check("req.target", "/x?a=1&b=two+words&a=2");
     check("req.path_info", "/a rest");
     check("req.params.id", "42");
     check("req.params.other", "nil");

@@ -16,7 +16,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
     ("tollgate-tidy", &[]),
     ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
-    ("tollgate-script", &["tollgate-http", "tollgate-value"]),
+    ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value"]),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
     ("tollgate-load", &["tollgate-log", "tollgate-tls", "tollgate-value"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),

@@ -9,7 +9,8 @@ use ring::signature::{self, EcdsaVerificationAlgorithm, RsaParameters};
 pub enum Algorithm {
     /// RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2).
     RsaPkcs1(Sha2),
-    /// RSASSA-PSS (RFC 8017 section 8.1). The salt has the length of the digest, and MGF1 uses the same digest.
+    /// RSASSA-PSS (RFC 8017 section 8.1). The salt has the length of the digest, and MGF1 uses the same
+    /// digest.
     RsaPss(Sha2),
     /// ECDSA with the digest of the curve: SHA-256 for P-256, SHA-384 for P-384.
     Ecdsa(Curve, Form),

@@ -158,7 +158,8 @@ impl PublicKey {
 
     fn from_coordinates(curve: Curve, jwk: &Jwk<'_>) -> Result<Self, KeyError> {
         let (x, y) = (decode("x", jwk.x)?, decode("y", jwk.y)?);
-        // RFC 7518 section 6.2.1.2: each coordinate has the full width, so that two texts cannot be split elsewhere.
+        // RFC 7518 section 6.2.1.2: each coordinate has the full width, so that two texts cannot be split
+        // elsewhere.
         if x.len() != curve.coordinate_bytes() || y.len() != curve.coordinate_bytes() {
             return Err(KeyError::Point(KeyKind::Ec(curve)));
         }

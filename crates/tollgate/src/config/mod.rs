@@ -49,6 +49,7 @@ mod route_limits;
 mod routes;
 mod rules;
 mod script;
+mod secret;
 mod section;
 mod sections;
 mod server;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,14 +11,10 @@ use tollgate_ship::{
 
 use super::key::keys;
 use super::path::{PathTo, check_path, path};
+use super::secret::find_secret;
 use super::section::{Section, Written};
 use super::ship_volumes::{self, VOLUMES, Volumes};
 use super::value::{Value, named, names};
-
-/// The beginning of a secret that a file holds.
-const FILE: &str = "file:";
-/// Maximum bytes of a file with a secret. A service account key of Google has about 2.4 KiB.
-const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 keys! {
     pub(super) STORE_KEYS of StorePlace;
@@ -260,40 +255,11 @@ fn secret(
     key: &'static str,
     files: &mut Vec<(&'static str, PathBuf)>,
 ) -> Option<Secret> {
-    let is_variable = section.as_written(key).is_some_and(is_variable);
+    let as_written = section.as_written(key).unwrap_or_default();
     let text = section.text(key)?;
     let place = format!("{key} in {}", section.name());
-    if is_variable {
-        return Some(Secret::new(text.value));
-    }
-    let Some(path) = text.value.strip_prefix(FILE) else {
-        // The fault does not show the value, because it may be the secret.
-        section.fault_at(&text.span, format!("{place} is a plain text, allowed is ${{NAME}} or file:PATH"));
-        return None;
-    };
-    let path = folder.join(path);
-    files.push((key, path.clone()));
-    match read_secret(&path) {
-        Ok(secret) => Some(secret),
-        Err(reason) => {
-            section.fault_at(&text.span, format!("{place}: {}: {reason}", path.display()));
-            None
-        }
-    }
-}
-
-/// Whether a text is one variable of the environment and nothing else.
-fn is_variable(text: &str) -> bool {
-    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| !name.is_empty() && !name.contains(['$', '{', '}']))
-}
-
-fn read_secret(path: &Path) -> Result<Secret, String> {
-    let bytes = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if bytes > SECRET_BYTES_MAX {
-        return Err(format!("it has {bytes} bytes, limit {SECRET_BYTES_MAX}"));
-    }
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(Secret::new(text)) }
+    let found = find_secret(section, &place, as_written, &text, folder);
+    let file = found.as_ref().map_or_else(Clone::clone, |found| found.file.clone());
+    files.extend(file.map(|file| (key, file)));
+    found.ok().map(|found| Secret::new(found.value))
 }

@@ -98,7 +98,7 @@ pub use request::{Context, Request};
 pub use require::SourceFile;
 pub use script::ScriptSource;
 pub use shared::SharedStore;
-pub use testing::{FakeBackends, Test, TestReply, TestReplyFuture, TestRequest, TestService};
+pub use testing::{FakeBackends, Test, TestReply, TestReplyFuture, TestRequest, TestService, TestSignature};
 pub use tls::{ClientCertificate, TlsSession};
 pub use trace::{Trace, TraceRule};
 pub use uploads::Uploads;

@@ -46,6 +46,17 @@ pub struct TestRequest {
     pub content: Option<Bytes>,
     /// The certificate of the client, as if it was verified in a handshake.
     pub client_certificate: Option<ClientCertificate>,
+    /// The signature that the service adds. `None`: none.
+    pub signature: Option<TestSignature>,
+}
+
+/// The signature of a request of a test.
+#[derive(Debug)]
+pub enum TestSignature {
+    /// A signature by the first secret of the route.
+    Own,
+    /// A signature by this secret.
+    Secret(Vec<u8>),
 }
 
 /// The reply to a request of a test, with the records of the request.
@@ -187,12 +198,13 @@ fn wrapper(
     let (own, service) = (Rc::clone(waits), Rc::clone(service));
     let send = lua.create_function(
         move |_,
-              (method, target, fields, content, certificate): (
+              (method, target, fields, content, certificate, sign): (
             LuaString,
             LuaString,
             Vec<LuaString>,
             Option<LuaString>,
             Option<Table>,
+            Value,
         )| {
             let request = TestRequest {
                 method: method.to_string_lossy(),
@@ -203,6 +215,11 @@ fn wrapper(
                     .collect(),
                 content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
                 client_certificate: certificate.as_ref().map(certificate_of).transpose()?,
+                signature: match sign {
+                    Value::Boolean(true) => Some(TestSignature::Own),
+                    Value::String(secret) => Some(TestSignature::Secret(secret.as_bytes().to_vec())),
+                    _ => None,
+                },
             };
             let reply = service(request);
             own.begin(async move { answer(reply.await) });

@@ -18,7 +18,7 @@
 //! 7. [`service`] is the result of a configuration: routes, scripts, rules. [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
-//! 9. [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
+//! 9. [`cors`], [`dev`], [`overload`], [`spool`], [`row`] and [`verify`] do the work of handlers.
 //! 10. [`reply`] may import [`recorder`], and [`recorder`] may import [`observe`] and [`listen`].
 //! 11. [`options`] is the configuration. All further modules use nothing of this crate except a clock or a
 //!     helper.
@@ -69,6 +69,7 @@ mod task_turn;
 mod testing;
 mod trust;
 mod upload;
+mod verify;
 mod vm_keeper;
 mod worker;
 mod worker_thread;
@@ -86,9 +87,11 @@ pub use options::stream::{
 pub use options::{
     AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
     CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, Hsts,
-    HttpsOptions, ListenAddress, ListenSpec, MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec,
-    RedirectKind, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
-    SpoolOptions, Traces,
+    HttpsOptions, ListenAddress, ListenSpec, MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins,
+    PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds, RouteLimits, RouteSpec, ScriptAccess,
+    ScriptFile, SecretForm, ServerOptions, SignatureAlgorithm, SignatureEncoding, SignatureKind,
+    SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpoolOptions, Traces, VerifyKeys,
+    VerifySecret, VerifySpec,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

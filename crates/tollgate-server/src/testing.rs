@@ -10,12 +10,14 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tollgate_http::{RequestError, RequestHead, UriScheme};
 use tollgate_script::{
     CallError, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test, TestReply,
-    TestRequest, TestService, TlsSession,
+    TestRequest, TestService, TestSignature, TlsSession,
 };
 use uuid::Uuid;
 
@@ -26,11 +28,15 @@ use isolation::{exchange, isolated, runtime, unusable};
 pub use sample::{SampleRecord, SampleReject, SampleReply, SampleRequest, sample};
 
 use crate::admit::Destination;
-use crate::handler::{RecordOrigin, Rehearsed};
+use crate::handler::{Endpoint, RecordOrigin, Rehearsed};
 use crate::observe::WorkerCells;
-use crate::options::ServerOptions;
+use crate::options::{ServerOptions, VerifySpec};
 use crate::overload::ScriptQueue;
+use crate::reply::Reply;
 use crate::service::{Plan, Service};
+
+/// The scheme of requests of tests.
+const SCHEME: UriScheme = UriScheme::Http;
 
 /// The result of a test.
 #[derive(Debug)]
@@ -89,7 +95,7 @@ struct Stage {
 
 impl Stage {
     fn new(options: &ServerOptions, app: Option<usize>, file: &Path, root: &Path) -> Result<Self, TestError> {
-        let clock = Clock::Test(std::sync::Arc::default());
+        let clock = Clock::Test(Arc::default());
         let (options, scratch) = isolated(options, &clock)?;
         let app = app.and_then(|app| options.apps.get(app));
         let own = app.map_or(&options.script, |app| &app.script);
@@ -138,6 +144,46 @@ struct Bench {
 }
 
 impl Bench {
+    /// Returns the head with the fields of the signature, if the test wants one.
+    fn signed(
+        &self,
+        asked: &TestRequest,
+        unsigned: RequestHead,
+        verify: &VerifySpec,
+        content: &[u8],
+    ) -> Result<RequestHead, String> {
+        let secret = match &asked.signature {
+            None => return Ok(unsigned),
+            Some(TestSignature::Own) => None,
+            Some(TestSignature::Secret(secret)) => Some(secret.as_slice()),
+        };
+        let now = Duration::from_micros(u64::try_from(self.clock.wall_us()).unwrap_or_default());
+        let added = verify.sign(&unsigned, SCHEME, content, now, secret)?;
+        let added = added.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes()));
+        let fields = asked.fields.iter().cloned().chain(added).collect();
+        let (method, target) = (asked.method.clone(), asked.target.clone());
+        let content = asked.content.clone();
+        let signed =
+            TestRequest { method, target, fields, content, client_certificate: None, signature: None };
+        head(&signed, &self.plan.options.connection.head)
+    }
+
+    /// Verifies the signature of a request, or returns the refusal.
+    fn verified(
+        &self,
+        endpoint: &Endpoint,
+        verify: &Arc<VerifySpec>,
+        head: &RequestHead,
+        content: &[u8],
+    ) -> Result<(), Box<Reply>> {
+        let now_s = self.clock.wall_us().div_euclid(1_000_000);
+        let refused = |fault| Box::new(endpoint.refuse_signature(&fault, head));
+        let mut verification = verify.begin(head, SCHEME, now_s).map_err(refused)?;
+        let too_long = |error: RequestError| Box::new(Reply::text(error.status(), error.client_text()));
+        verification.update(content).map_err(too_long)?;
+        verification.finish().map_err(refused)
+    }
+
     async fn answer(&self, asked: TestRequest) -> Result<TestReply, String> {
         let what = format!("{} {}", asked.method, asked.target);
         let head =
@@ -150,13 +196,27 @@ impl Bench {
             Destination::Reply(reply) => return Ok(test_reply((*reply).into(), None)),
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
-        let tls = asked.client_certificate.map(session_with);
+        let tls = asked.client_certificate.clone().map(session_with);
         if let Err(refusal) = endpoint.check_certificate(&head, tls.as_deref()) {
             return Ok(test_reply((*refusal).into(), None));
         }
         self.asked.set(self.asked.get() + 1);
         let id = RequestId::Made(Uuid::from_u128(self.asked.get()));
-        let content = asked.content.unwrap_or_default();
+        let content = asked.content.clone().unwrap_or_default();
+        let head = match &endpoint.verify {
+            None if asked.signature.is_some() => {
+                return Err(format!("{what}: the route {} has no verify", endpoint.path));
+            }
+            None => head,
+            Some(verify) => {
+                let head =
+                    self.signed(&asked, head, verify, &content).map_err(|text| format!("{what}: {text}"))?;
+                if let Err(reply) = self.verified(&endpoint, verify, &head, &content) {
+                    return Ok(test_reply((*reply).into(), None));
+                }
+                head
+            }
+        };
         let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), tls, content);
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();

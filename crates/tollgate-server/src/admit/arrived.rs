@@ -16,6 +16,7 @@ use crate::overload::RequestPermit;
 use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
+use crate::verify::{SignatureFault, Verification};
 
 /// Maximum bytes of a body that is read and discarded, so that the connection can be used again.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
@@ -32,6 +33,8 @@ pub(crate) struct Arrived {
     pub(crate) time_us: i64,
     /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
+    /// The verification of the signature, until the content is complete.
+    pub(crate) verification: Option<Box<Verification>>,
     /// The content, if the handler begins before the content is complete.
     pub(crate) upload: Option<Rc<Upload>>,
 }
@@ -80,10 +83,40 @@ impl Arrived {
         }
     }
 
+    /// Begins to verify the signature, if the route needs one. If the head decides that no signature holds,
+    /// the request is answered at once.
+    #[inline]
+    pub(crate) fn begin_verification(&mut self, scheme: impl FnOnce(&RequestHead) -> UriScheme) {
+        let Destination::Endpoint { endpoint, .. } = &self.destination else { return };
+        let Some(verify) = &endpoint.verify else { return };
+        let now_s = self.time_us.div_euclid(1_000_000);
+        match verify.begin(&self.head, scheme(&self.head), now_s) {
+            Ok(verification) => self.verification = Some(verification.into()),
+            Err(fault) => self.destination = refused(endpoint, &fault, &self.head),
+        }
+    }
+
+    /// Ends the verification. If the signature does not hold, the request gets a refusal in place of its
+    /// handler.
+    #[inline]
+    pub(crate) fn end_verification(&mut self) {
+        let Some(verification) = self.verification.take() else { return };
+        if let Err(fault) = verification.finish()
+            && let Destination::Endpoint { endpoint, .. } = &self.destination
+        {
+            self.destination = refused(endpoint, &fault, &self.head);
+        }
+    }
+
     /// Returns whether the reply is known before the body has arrived.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.destination, Destination::Reply(_))
     }
+}
+
+#[cold]
+fn refused(endpoint: &Endpoint, fault: &SignatureFault, head: &RequestHead) -> Destination {
+    Destination::Reply(endpoint.refuse_signature(fault, head).into())
 }
 
 /// Origin of a request.

@@ -108,7 +108,16 @@ impl<S: Transport> Connection<S> {
             }
         };
         let client = client.ok().flatten();
-        Some(Arrived { destination, client, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
+        Some(Arrived {
+            destination,
+            client,
+            begun: now.at,
+            time_us: now.wall_us,
+            permit,
+            verification: None,
+            upload: None,
+            head,
+        })
     }
 
     /// Returns the reply to a request that gets no route: its target has another scheme, or its address leads
@@ -126,7 +135,9 @@ impl<S: Transport> Connection<S> {
 
     /// Answers a request without content, or begins to read the content.
     fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
+        arrived.begin_verification(|head| self.client.scheme_of(head, &self.rules));
         if !arrived.head.framing().has_content() {
+            arrived.end_verification();
             self.answer(arrived, Body::default());
             return Ok(true);
         }
@@ -159,7 +170,8 @@ impl<S: Transport> Connection<S> {
             Err(error) => return Err(error),
         };
         match std::mem::replace(&mut self.reading, Reading::Head) {
-            Reading::Body(body) => {
+            Reading::Body(mut body) => {
+                body.arrived.end_verification();
                 self.answer(body.arrived, content);
                 Ok(true)
             }

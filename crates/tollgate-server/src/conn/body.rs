@@ -94,16 +94,27 @@ impl BodyReader {
         match self.framing {
             RequestFraming::TooLong(bytes) => Err(RequestError::BodyTooLarge { bytes, limit }),
             RequestFraming::Whole(bytes) if input.len() < bytes => Ok(Progress::NeedMore),
-            RequestFraming::Whole(bytes) => Ok(Progress::Done(input.split_to(bytes).freeze().into())),
+            RequestFraming::Whole(bytes) => {
+                let content = input.split_to(bytes);
+                verify(&mut self.arrived, &content)?;
+                Ok(Progress::Done(content.freeze().into()))
+            }
             RequestFraming::Length(_) | RequestFraming::Chunked(_) => self.read_on(input, limit),
         }
     }
 
     fn read_on(&mut self, input: &mut BytesMut, limit: u64) -> Result<Progress, RequestError> {
         let is_whole = match &mut self.decoding {
-            None => self.framing.take(input, &mut self.content, limit)?,
+            None => {
+                let before = self.content.len();
+                let is_whole = self.framing.take(input, &mut self.content, limit)?;
+                verify(&mut self.arrived, &self.content[before..])?;
+                is_whole
+            }
             Some(decoding) => {
-                let is_whole = self.framing.take_for_decoding(input, decoding, limit)?;
+                let arrived = &mut self.arrived;
+                let is_whole =
+                    self.framing.take_for_decoding(input, decoding, limit, |came| verify(arrived, came))?;
                 while decoding.step(&mut self.content, limit)? == Step::Again {
                     if self.content.len() > self.memory_bytes_max {
                         self.is_full = true;
@@ -172,7 +183,9 @@ impl BodyReader {
     /// Returns the memory that the body holds outside the read buffer, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let decoding_bytes = self.decoding.as_ref().map_or(0, |decoding| decoding.memory_bytes());
-        self.content.capacity() + decoding_bytes
+        let verified_bytes =
+            self.arrived.verification.as_ref().map_or(0, |verification| verification.memory_bytes());
+        self.content.capacity() + decoding_bytes + verified_bytes
     }
 
     /// Returns whether the client waits for 100 (Continue). A client that already began to send the body does
@@ -217,19 +230,31 @@ impl RequestFraming {
         }
     }
 
-    /// Removes the framing of encoded content, up to the bound of one turn. Returns true if the content is
-    /// complete.
+    /// Removes the framing of encoded content, up to the bound of one turn, and passes that content to
+    /// `came`. Returns true if the content is complete.
     fn take_for_decoding(
         &mut self,
         input: &mut BytesMut,
         decoding: &mut Decoding,
         limit: u64,
+        came: impl FnOnce(&[u8]) -> Result<(), RequestError>,
     ) -> Result<bool, RequestError> {
         let rest = input.split_off(input.len().min(ENCODED_BYTES_PER_TURN));
-        let is_whole = decoding.take(|encoded| self.take(input, encoded, limit))?;
+        let is_whole = decoding.take(|encoded| {
+            let before = encoded.len();
+            let is_whole = self.take(input, encoded, limit)?;
+            came(&encoded[before..])?;
+            Ok(is_whole)
+        })?;
         input.unsplit(rest);
         Ok(is_whole)
     }
+}
+
+/// Passes content as sent to the verification of the signature, if the route needs one.
+#[inline]
+fn verify(arrived: &mut Arrived, content: &[u8]) -> Result<(), RequestError> {
+    arrived.verification.as_mut().map_or(Ok(()), |verification| verification.update(content))
 }
 
 #[cfg(test)]
@@ -255,6 +280,7 @@ mod tests {
             begun: Instant::now(),
             time_us: 0,
             permit: None,
+            verification: None,
             upload: None,
         };
         BodyReader::new(arrived, codings, &limits)

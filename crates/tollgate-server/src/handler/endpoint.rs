@@ -21,11 +21,13 @@ use crate::cors::Cors;
 use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells};
 use crate::options::{
     BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions,
+    VerifySpec,
 };
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::row::StreamPlan;
+use crate::verify::SignatureFault;
 
 /// The handler of a route in one worker, with its policies.
 pub(crate) struct Endpoint {
@@ -36,6 +38,8 @@ pub(crate) struct Endpoint {
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
     pub(super) client_certificate: Option<ClientCertificateRule>,
+    /// The signature that requests must have.
+    pub(crate) verify: Option<Arc<VerifySpec>>,
     pub(crate) cells: Rc<OwnCells>,
     /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
@@ -149,6 +153,7 @@ impl Endpoint {
             body_pace: spec.body_pace,
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             client_certificate: spec.client_certificate.clone(),
+            verify: spec.verify.clone(),
             cells: OwnCells::new(cells),
             throttle: None,
             throttle_lines: ThrottleLines::new(),
@@ -232,6 +237,18 @@ impl Endpoint {
         );
     }
 
+    /// Counts a request whose signature does not hold, and logs the reason for debugging. Returns the reply,
+    /// which does not have the reason.
+    #[cold]
+    pub(crate) fn refuse_signature(&self, fault: &SignatureFault, head: &RequestHead) -> Reply {
+        tracing::debug!(route = self.path, "signature refused: {fault}");
+        // RFC 9110 section 15.5.2: 401 has a challenge. No registered scheme stands for signatures.
+        let reply = Reply::text(StatusCode::UNAUTHORIZED, "the request has no valid signature")
+            .with("WWW-Authenticate", "Signature");
+        self.note_fault(RequestFault::Signature, head, &reply);
+        self.granted(reply, head)
+    }
+
     /// Returns field lines for every reply of the route, even if the method is not allowed.
     pub(crate) fn lines(&self) -> Option<Bytes> {
         match &self.handler {
@@ -261,7 +278,10 @@ impl Endpoint {
     /// Returns a permit to begin while the content still arrives. Only a proxy route returns a permit, and
     /// only if no other part of the route needs the complete content.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
-        let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
+        let needs_whole = self.stream.is_some()
+            || self.verify.is_some()
+            || !self.before.is_empty()
+            || !self.after.is_empty();
         match &self.handler {
             Handler::Proxy(proxy) if !needs_whole => proxy.upload_place(),
             _ => None,

@@ -41,7 +41,11 @@ impl FixedReply {
 
 /// Returns whether only the handler decides the replies of a route.
 fn is_alone(spec: &RouteSpec) -> bool {
-    spec.before.is_empty() && spec.after.is_empty() && spec.cors.is_none() && spec.stream.is_none()
+    spec.before.is_empty()
+        && spec.after.is_empty()
+        && spec.cors.is_none()
+        && spec.stream.is_none()
+        && spec.verify.is_none()
 }
 
 pub(super) fn reply(status: u16, content_type: &str, body: &Bytes) -> Reply {

@@ -12,6 +12,7 @@ use super::script::Records;
 use super::visit::{Returned, Stage, Visit, VisitPhase};
 use crate::observe::RequestFault;
 use crate::reply::Reply;
+use crate::verify::SignatureFault;
 
 impl Visit {
     pub(super) fn pass(&mut self) {
@@ -37,7 +38,7 @@ impl Exchange {
     /// Moves the request to the next route.
     ///
     /// # Errors
-    /// No other route matches, or the next route does not accept the content.
+    /// No other route matches, or the next route does not accept the content or the signature.
     fn go_on(&mut self) -> Result<(), Box<Reply>> {
         let head = &self.request.head;
         let path = self.request.path().to_owned();
@@ -50,6 +51,10 @@ impl Exchange {
         let Some((next, endpoint)) = next.and_then(|next| Some((next, next.endpoint().as_ref()?))) else {
             return Err(Reply::text(StatusCode::NOT_FOUND, "no resource has this path").into());
         };
+        if endpoint.verify.is_some() && endpoint.verify != self.endpoint.verify {
+            // The bytes as sent are gone, so only the signature of the earlier route was verified.
+            return Err(endpoint.refuse_signature(&SignatureFault::Passed, head).into());
+        }
         if self.request.body.bytes_len() > endpoint.body_bytes_max {
             let reply = Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large");
             endpoint.note_fault(RequestFault::Content, head, &reply);

@@ -16,16 +16,19 @@ pub(crate) enum RequestFault {
     ClientCertificate,
     /// The preflight of a browser was not allowed: 403, or a reply without a permission.
     Preflight,
+    /// The signature of the request does not hold: 401.
+    Signature,
 }
 
 impl RequestFault {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::ContentType,
         Self::ContentCoding,
         Self::Content,
         Self::Method,
         Self::ClientCertificate,
         Self::Preflight,
+        Self::Signature,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl RequestFault {
             Self::Method => "method",
             Self::ClientCertificate => "client_certificate",
             Self::Preflight => "preflight",
+            Self::Signature => "signature",
         }
     }
 }

@@ -10,6 +10,7 @@ mod listen;
 mod media_types;
 mod proxy;
 pub(crate) mod stream;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,10 @@ pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use media_types::{MediaRange, MediaTypes};
 pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
+pub use verify::{
+    MessagePart, MessageTemplate, PRESETS, SecretForm, SignatureAlgorithm, SignatureEncoding, SignatureKind,
+    SignaturePreset, SignatureScheme, SignatureSeparator, VerifyKeys, VerifySecret, VerifySpec,
+};
 
 /// The complete options of a server.
 #[derive(Debug, Clone)]
@@ -289,6 +294,8 @@ pub struct RouteSpec {
     pub client_certificate: Option<ClientCertificateRule>,
     /// Limits on the requests of the route.
     pub limits: RouteLimits,
+    /// The signature that requests must have. `None`: no signature is verified.
+    pub verify: Option<Arc<VerifySpec>>,
     /// The app of the route, as an index in [`ServerOptions::apps`]. `None` for a route of the server itself.
     pub app: Option<usize>,
     /// Resources that the scripts of the route may use.
@@ -382,6 +389,7 @@ impl RouteSpec {
             cors: None,
             client_certificate: None,
             limits: RouteLimits::default(),
+            verify: None,
             app: None,
             access: ScriptAccess::default(),
             before: Vec::new(),

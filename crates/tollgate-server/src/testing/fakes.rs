@@ -54,6 +54,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         fields: given,
         content: content.clone(),
         client_certificate: None,
+        signature: None,
     };
     let request = Request {
         head: head(&asked, &Limits::default()).map_err(invalid)?,

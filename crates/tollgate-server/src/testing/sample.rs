@@ -84,8 +84,14 @@ pub fn sample(options: &ServerOptions, request: SampleRequest) -> Result<SampleR
     service.hosts.set_fetcher(NoBackends);
     let SampleRequest { method, target, fields, content } = request;
     let fields = fields.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
-    let asked =
-        TestRequest { method, target, fields, content: Some(content.clone()), client_certificate: None };
+    let asked = TestRequest {
+        method,
+        target,
+        fields,
+        content: Some(content.clone()),
+        client_certificate: None,
+        signature: None,
+    };
     let head = head(&asked, &limits).map_err(TestError::Unusable)?;
     runtime()?.block_on(answer(&service, head, content))
 }

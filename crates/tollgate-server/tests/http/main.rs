@@ -62,4 +62,5 @@ mod throttles;
 mod tls;
 mod to_https;
 mod uploads;
+mod verified;
 mod waiting;

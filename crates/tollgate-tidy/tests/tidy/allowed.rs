@@ -29,6 +29,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
             "tollgate-log",
             "tollgate-meter",
             "tollgate-script",
+            "tollgate-signature",
             "tollgate-tls",
             "tollgate-value",
         ],
@@ -42,6 +43,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
             "tollgate-log",
             "tollgate-meter",
             "tollgate-server",
+            "tollgate-signature",
             "tollgate-types",
             "tollgate-value",
         ],
@@ -253,7 +255,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["recorder"],
             &["reply"],
             // The handlers of a request, and the gates that refuse it.
-            &["cors", "dev", "https", "overload", "row", "spool"],
+            &["cors", "dev", "https", "overload", "row", "spool", "verify"],
             &["app", "handler"],
             &["check", "service"],
             // The parts that connections share, the search for the route of a request, and connections.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tollgate_load::PostgresUrl;
-use tollgate_server::AppSpec;
+use tollgate_server::{AppSpec, VerifyKeys};
 use toml::{Table, Value};
 
 use super::Config;
@@ -93,9 +93,14 @@ impl Config {
             let both = connections.get(key).zip(new_connections.get(key));
             both.is_some_and(|(present, new)| present != new)
         };
+        let (secrets, new_secrets) = (self.secrets(), new.secrets());
+        // Printed secrets are names of variables and files, so the secrets are compared here.
+        let has_another_secret = |key: &String| secrets.get(key) != new_secrets.get(key);
         let (present, new) = (self.keys(), new.keys());
         let keys = present.keys().chain(new.keys().filter(|key| !present.contains_key(*key)));
-        let differing = keys.filter(|key| present.get(*key) != new.get(*key) || has_another_password(key));
+        let differing = keys.filter(|key| {
+            present.get(*key) != new.get(*key) || has_another_password(key) || has_another_secret(key)
+        });
         let change = |key: &String| Change {
             key: key.clone(),
             present: present.get(key).cloned(),
@@ -135,6 +140,25 @@ impl Config {
         let databases = self.databases.iter().map(|base| ("database", base.name(), base.connection()));
         let all = sinks.chain(databases);
         all.filter_map(|(section, name, url)| Some((format!("{section}.{name}.postgres"), url?))).collect()
+    }
+
+    /// Returns the keys of signatures that are not shown, by the key of the configuration.
+    fn secrets(&self) -> BTreeMap<String, &VerifyKeys> {
+        let mut secrets = BTreeMap::new();
+        let mut gather = |above: &str, printed: &Table, app: Option<usize>| {
+            let printed = printed.get("route").and_then(Value::as_array).into_iter().flatten();
+            let routes = self.server.routes.iter().filter(|route| route.app == app);
+            for (table, route) in printed.filter_map(Value::as_table).zip(routes) {
+                let name = format!("{above}{}.verify.secret", route_name(table));
+                secrets.extend(route.verify.as_ref().map(|verify| (name, &verify.keys)));
+            }
+        };
+        gather("", &self.to_string().parse().unwrap_or_default(), None);
+        for (index, mount) in self.mounts.iter().enumerate() {
+            let above = format!("{} ", mount.name());
+            gather(&above, &self.app_text(index).parse().unwrap_or_default(), Some(index));
+        }
+        secrets
     }
 
     /// Returns every key with its value.

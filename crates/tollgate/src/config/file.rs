@@ -23,7 +23,7 @@ use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
     check_served, check_written_to, files_of_databases, files_of_scripts, files_of_ships, files_of_sinks,
-    folders_of_server, keep_apart,
+    folders_of_server, keep_apart, secrets_of_routes,
 };
 use super::reach::ReachableBounds;
 use super::resolved::Config;
@@ -179,6 +179,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     own.extend(keys_of_backends(&backends));
     own.extend(tls::keys_of(tls.as_deref()));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
+    own.extend(secrets_of_routes(&routes.specs));
     check_served(&root, &routes, &own);
     keep_apart(&mut routes.specs, &own);
     own.extend(certificates_of_backends(&backends));

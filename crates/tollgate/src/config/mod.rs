@@ -63,6 +63,7 @@ mod text;
 mod tls;
 mod units;
 mod value;
+mod verify;
 mod zero;
 
 pub(crate) use admin::{Admin, AdminListen, Token};

@@ -74,6 +74,16 @@ pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<Ow
     files
 }
 
+/// Returns the files of the secrets that routes share with partners.
+pub(super) fn secrets_of_routes(routes: &[RouteSpec]) -> Vec<OwnFile> {
+    let secrets = |route: &RouteSpec| {
+        let name = format!("secret in verify of route {:?}", route.path);
+        let files = route.verify.iter().flat_map(|verify| verify.secret_files.clone());
+        files.map(|file| OwnFile::new(name.clone(), file)).collect::<Vec<_>>()
+    };
+    routes.iter().flat_map(secrets).collect()
+}
+
 /// Folders of routes, by the key that names them.
 struct Folders {
     key: &'static str,

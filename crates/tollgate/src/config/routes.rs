@@ -1,7 +1,7 @@
 //! `[[route]]`: the handler of a request, by its host, path and method.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate_http::route::canonical_host;
 use tollgate_server::{
@@ -25,6 +25,7 @@ use super::route_limits::{self, CONCURRENCY};
 use super::section::{Section, Written};
 use super::server::{BODY_BYTES, BODY_RATE};
 use super::units::TIMEOUT_MS;
+use super::verify;
 
 /// The bounds of a route that are numbers.
 pub(super) struct RouteBounds {
@@ -80,6 +81,8 @@ keys! {
     concurrency_max = integer_or(OFF, CONCURRENCY) => concurrency_max;
     /// How many requests are allowed in a period. More: 429.
     rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, checked in order");
+    /// The signature that requests must have. Without it: 401.
+    verify [VERIFY] = other("none", "a [table](routing.md#webhooks)");
 }
 
 const METHODS_ALLOWED: &str =
@@ -219,6 +222,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let client_certificate = client_certificate::client_certificate(&mut section, &CLIENT_CERTIFICATE);
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
+    let verify = verify::verify(&mut section, &VERIFY, defaults.folder);
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect(_))) && !after.is_empty() {
@@ -242,7 +246,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         let scripts = before.iter().chain(&after).map(|script| script.file.as_path());
         let own = handler.as_ref().and_then(own_path).into_iter().chain(scripts);
         let folders = access_beyond(&access, &defaults.reachable.access);
-        check_inside(&section, own.chain(folders), defaults.folder);
+        let secrets = verify.iter().flat_map(|verify| &verify.secret_files).map(PathBuf::as_path);
+        check_inside(&section, own.chain(folders).chain(secrets), defaults.folder);
         keep_inside(&mut access, &defaults.reachable.access, defaults.folder);
         if let Some(files) = handler.as_mut().and_then(served) {
             files.bounds.within = Some(defaults.folder.to_owned());
@@ -261,6 +266,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         cors,
         client_certificate,
         limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
+        verify,
         app: None,
         access,
         before,
@@ -381,6 +387,7 @@ pub(super) fn write_route(
         (CORS.name, route.cors.as_ref().map(cors::show)),
         (CLIENT_CERTIFICATE.name, route.client_certificate.as_ref().map(client_certificate::show)),
         (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
+        (VERIFY.name, route.verify.as_deref().map(verify::show)),
     ];
     write(KEYS, &bounds, &own, f)
 }

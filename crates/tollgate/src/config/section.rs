@@ -171,6 +171,24 @@ impl<'a> Section<'a> {
         (items.is_empty() || !texts.is_empty()).then_some(texts)
     }
 
+    /// Takes a text or a list of texts. Each text follows its form before its variables were replaced.
+    pub(super) fn text_or_texts(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+    ) -> Vec<(&'a str, Written<String>)> {
+        let Some(entry) = self.take(key) else { return Vec::new() };
+        let items = match entry.value {
+            DeValue::Array(items) => items.iter().map(|item| entry.item(item)).collect(),
+            _ => vec![entry],
+        };
+        let text = |item: &KeyAndValue<'a>| {
+            let text = self.text_of(item, allowed)?;
+            Some((item.value.as_str().unwrap_or_default(), text))
+        };
+        items.iter().filter_map(text).collect()
+    }
+
     /// Takes a list of texts and tables. Also returns `None` if all items are faulty.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;

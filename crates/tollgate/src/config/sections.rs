@@ -4,6 +4,7 @@ use super::key::{Facts, Key};
 use super::{
     ack, admin, app, backend, client_certificate, collect, cors, database, files, handler, hsts, listen, log,
     proxy, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
+    verify,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -43,6 +44,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("route.cors", facts(cors::KEYS)),
         ("route.client_certificate", facts(client_certificate::KEYS)),
         ("route.rate_limit", facts(route_limits::KEYS)),
+        ("route.verify", facts(verify::KEYS)),
         ("app", facts(app::KEYS)),
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),

@@ -73,6 +73,49 @@ fn check_failure(body: &str, expected: &[&str]) {
     }
 }
 
+/// The clock of the test decides whether a timestamp is too old.
+#[test]
+fn tests_sign_requests_as_the_route_expects() {
+    let config = r#"
+[[route]]
+path = "/stripe"
+methods = ["POST"]
+reply = { status = 204 }
+verify = { preset = "stripe", secret = "${PATH}" }
+[[route]]
+path = "/twilio"
+methods = ["POST"]
+reply = { status = 204 }
+verify = { preset = "twilio", secret = ["${PATH}", "${HOME}"] }
+[[route]]
+path = "/bare"
+reply = { status = 204 }
+"#;
+    let tests = r#"
+return {
+  ["signed"] = function(t)
+    t:clock("2026-01-31T12:00:00Z")
+    t.equal(t:request{ path = "/stripe", json = { a = 1 }, sign = true }.status, 204)
+    t.equal(t:request{ path = "/stripe", json = { a = 1 }, sign = tollgate.env("PATH") }.status, 204)
+    t.equal(t:request{ path = "/stripe", json = { a = 1 }, sign = "other" }.status, 401)
+    t.equal(t:request{ path = "/stripe", json = { a = 1 } }.status, 401)
+    t.equal(t:request{ path = "/stripe", json = { a = 1 }, headers = { ["stripe-signature"] = "t=1,v1=00" } }.status, 401)
+    t.equal(t:request{ path = "/twilio", form = { b = "x y", a = "1" }, sign = true }.status, 204)
+  end,
+  ["misused"] = function(t)
+    local ok, problem = pcall(function() t:request{ path = "/bare", sign = true } end)
+    assert(not ok and string.find(problem, "the route /bare has no verify", 1, true), problem)
+    ok, problem = pcall(function() t:request{ path = "/stripe", sign = 1 } end)
+    assert(not ok and string.find(problem, "sign is a number: allowed is true, or a secret", 1, true), problem)
+  end,
+}
+"#;
+    let config = format!("{config}[script]\nenv = [\"PATH\"]\n");
+    let app = App::new(&config, &[("tests/all.luau", tests)]);
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 0, "{text}");
+}
+
 #[test]
 fn routes_answer_tests_as_they_answer_clients_and_nothing_is_left() {
     let app = app(r#"

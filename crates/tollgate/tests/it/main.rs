@@ -86,3 +86,4 @@ mod uploads;
 mod values;
 mod volume_disk;
 mod volumes;
+mod webhooks;

@@ -19,6 +19,12 @@ cors = { origins = ["https://app.example"] }
 [[route]]
 path = "/bare"
 reply = {}
+
+[[route]]
+path = "/signed"
+collect = true
+stream = "events"
+verify = { preset = "github", secret = "${PATH}" }
 "#;
 
 #[test]
@@ -42,6 +48,9 @@ fn a_refusal_before_the_handler_is_counted_for_its_route_and_has_a_debug_line() 
         ("OPTIONS /events", preflight, 403),
         ("OPTIONS /bare", preflight, 204),
         ("OPTIONS /bare", "", 204),
+        ("POST /signed", "", 401),
+        ("POST /signed", "X-Hub-Signature-256: sha256=00\r\n", 401),
+        ("OPTIONS /signed", "", 204),
     ] {
         assert_eq!(ask(line, fields), status, "{line} {fields}");
     }
@@ -58,6 +67,8 @@ fn a_refusal_before_the_handler_is_counted_for_its_route_and_has_a_debug_line() 
         let series = format!("tollgate_http_refused_total{{route=\"{route}\",reason=\"{reason}\"}}");
         assert_eq!(sample(&metrics, &series), 1, "{series}");
     }
+    let signed = "tollgate_http_refused_total{route=\"/signed\",reason=\"signature\"}";
+    assert_eq!(sample(&metrics, signed), 2);
     assert!(!metrics.contains("tollgate_refusals_total{reason=\"preflight\"}"), "{metrics}");
     let (_, log) = server.stop();
     for line in [
@@ -65,6 +76,9 @@ fn a_refusal_before_the_handler_is_counted_for_its_route_and_has_a_debug_line() 
         r#""reason":"content_coding","status":415,"content_encoding":"compress""#,
         r#""route":"/events","method":"POST","reason":"content","status":413"#,
         r#""route":"/bare","method":"DELETE","reason":"method","status":405"#,
+        r#"signature refused: the request has no header x-hub-signature-256"#,
+        r#"signature refused: no key makes this signature"#,
+        r#""route":"/signed","method":"POST","reason":"signature","status":401"#,
         r#""reason":"preflight","status":403,"origin":"https://evil.example","requested_method":"POST""#,
     ] {
         assert!(log.contains(line), "{line}: {log}");

@@ -16,6 +16,7 @@ mod routes;
 mod ships;
 mod sinks;
 mod streams;
+mod verify;
 
 fn app() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use clap::CommandFactory;
 use tollgate_load::{PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
 use tollgate_log::LogOptions;
 use tollgate_server::{
-    BackendOptions, CapacityLimits, ConnectionLimits, FilesSpec, HostOptions, ProxySpec, RequestIds,
+    BackendOptions, CapacityLimits, ConnectionLimits, FilesSpec, HostOptions, PRESETS, ProxySpec, RequestIds,
     SpoolOptions, Traces,
 };
 
@@ -134,6 +134,30 @@ fn each_table_of_the_configuration_is_that_of_a_section() {
     for line in CONFIGURATION.lines().filter(|line| line.starts_with("| key")) {
         let found = line.strip_prefix(HEADER).and_then(|rest| rest.split('`').next());
         assert!(found.is_some_and(|found| titles.iter().any(|title| title == found)), "{line}");
+    }
+}
+
+#[test]
+fn the_documents_have_the_presets_of_signatures() {
+    let (_, routing) = DOCUMENTS.iter().find(|(name, _)| *name == "routing.md").unwrap();
+    let allowed = PRESETS.map(|preset| format!("`{}`", preset.name)).join(" ");
+    assert!(routing.contains(&format!("| `preset` | none | {allowed} |")), "{allowed}");
+    for preset in PRESETS {
+        let time = match (preset.timestamp_header, preset.timestamp_item) {
+            (Some(header), _) => format!("`{header}`"),
+            (None, Some(item)) => format!("item `{item}`"),
+            (None, None) => "none".to_owned(),
+        };
+        let (separator, encoding) = (preset.separator.name(), preset.encoding.name());
+        let prefix = if preset.prefix.is_empty() { "\"\"" } else { preset.prefix };
+        let row = format!(
+            "| `{}` | `{}` | `{separator}` | `{prefix}` | `{encoding}` | `{}` | `{}` | {time} |",
+            preset.name,
+            preset.header,
+            preset.algorithm.name(),
+            preset.message
+        );
+        assert!(routing.contains(&row), "{row}");
     }
 }
 

@@ -13,6 +13,7 @@ Each sender is a folder next to this file:
     package.json      the packages of `send*.mjs` from npm, with a package-lock.json
     go.mod            the modules of `send.go`
     packages.txt      packages of Debian, for example for `send*.sh`
+    environment.json  variables of the server and of the client, if they need any
 
 install.py installs the packages once, into a folder below target/senders. The server runs in a temporary
 folder, on a free port, with copies of tollgate.toml and of the scripts. A sender has passed when the query
@@ -49,12 +50,12 @@ class Fault(Exception):
 class Server:
     """A server in its own folder, from its start until `close`."""
 
-    def __init__(self, program: Path, folder: Path):
-        self.program, self.folder = program, folder
+    def __init__(self, program: Path, folder: Path, environment: dict):
+        self.program, self.folder, self.environment = program, folder, environment
         self.log = folder / "stderr"
         with self.log.open("w") as stderr:
             self.process = subprocess.Popen(
-                [program, "serve", folder], stdout=subprocess.DEVNULL, stderr=stderr
+                [program, "serve", folder], stdout=subprocess.DEVNULL, stderr=stderr, env=environment
             )
 
     def url(self) -> str:
@@ -69,7 +70,7 @@ class Server:
     def rows(self, query: str) -> list:
         """Returns the rows of a query, or an empty list while its table is not there."""
         command = [self.program, "sql", "--config", self.folder, "--format", "json", query]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
         return [json.loads(line) for line in result.stdout.splitlines()] if result.returncode == 0 else []
 
     def rejects(self) -> list:
@@ -117,9 +118,9 @@ COMMANDS = {
 }
 
 
-def start(path: Path, packages: Path, folder: Path, url: str) -> subprocess.Popen:
+def start(path: Path, packages: Path, folder: Path, environment: dict) -> subprocess.Popen:
     """Starts a program of a client in a folder and in a session of its own."""
-    environment = os.environ | {"TOLLGATE_URL": url}
+    environment = dict(environment)
     command = COMMANDS[path.suffix](path, packages, environment)
     work = folder / path.name
     work.mkdir()
@@ -137,10 +138,10 @@ def end(process: subprocess.Popen):
 
 
 @contextlib.contextmanager
-def daemon(sender: Path, packages: Path, folder: Path, url: str):
+def daemon(sender: Path, packages: Path, folder: Path, environment: dict):
     """Runs the daemon of a sender, if it has one. Gives its process, or None."""
     path = next(sender.glob("daemon.*"), None)
-    process = path and start(path, packages, folder, url)
+    process = path and start(path, packages, folder, environment)
     try:
         yield process
     finally:
@@ -148,9 +149,9 @@ def daemon(sender: Path, packages: Path, folder: Path, url: str):
             end(process)
 
 
-def send(path: Path, packages: Path, folder: Path, url: str):
+def send(path: Path, packages: Path, folder: Path, environment: dict):
     """Runs a program of a client. Raises `Fault` if it fails."""
-    process = start(path, packages, folder, url)
+    process = start(path, packages, folder, environment)
     try:
         code = process.wait(SEND_LIMIT)
     finally:
@@ -190,12 +191,14 @@ def check(sender: Path, program: Path):
         for path in sender.glob("*.luau"):
             shutil.copy(path, folder)
         (folder / "tollgate.toml").write_text(config + (sender / "tollgate.toml").read_text())
-        server = Server(program, folder)
+        variables = sender / "environment.json"
+        environment = os.environ | (json.loads(variables.read_text()) if variables.is_file() else {})
+        server = Server(program, folder, environment)
         try:
-            url = server.url()
-            with daemon(sender, packages, Path(work), url) as process:
+            environment |= {"TOLLGATE_URL": server.url()}
+            with daemon(sender, packages, Path(work), environment) as process:
                 for path in programs(sender):
-                    send(path, packages, Path(work), url)
+                    send(path, packages, Path(work), environment)
                 compare(server, sender, process)
         finally:
             server.close()

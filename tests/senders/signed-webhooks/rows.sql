@@ -1,0 +1,1 @@
+SELECT service, delivery, n FROM deliveries ORDER BY n, service

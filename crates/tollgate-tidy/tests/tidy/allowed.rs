@@ -5,12 +5,13 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 17] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
     ("tollgate-signature", &[]),
+    ("tollgate-auth", &["tollgate-signature"]),
     ("tollgate-types", &[]),
     ("tollgate-faults", &[]),
     ("tollgate-tidy", &[]),
@@ -23,6 +24,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 16] = [
     (
         "tollgate-server",
         &[
+            "tollgate-auth",
             "tollgate-http",
             "tollgate-backend",
             "tollgate-files",

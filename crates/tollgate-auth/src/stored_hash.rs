@@ -15,7 +15,8 @@ const BCRYPT_COSTS: std::ops::RangeInclusive<u32> = 4..=14;
 const SALT_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 const OUTPUT_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 
-/// The costs of new hashes: 19 MiB and two passes, the first choice of OWASP's "Password Storage Cheat Sheet".
+/// The costs of new hashes: 19 MiB and two passes, the first choice of OWASP's "Password Storage Cheat
+/// Sheet".
 const NEW_MEMORY_KIB: u32 = 19 << 10;
 const NEW_PASSES: u32 = 2;
 const NEW_SALT_BYTES: usize = 16;

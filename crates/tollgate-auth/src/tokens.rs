@@ -35,8 +35,8 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Reads the text of a file. Several lines may have the same name, so that a token can be replaced without
-    /// an interruption.
+    /// Reads the text of a file. Several lines may have the same name, so that a token can be replaced
+    /// without an interruption.
     ///
     /// # Errors
     /// The first line that is malformed or repeats a digest. A file without a token is refused too.
@@ -79,8 +79,8 @@ fn digest_of(named: &NamedLine<'_>) -> Result<[u8; 32], LineFault> {
         && digest.iter_mut().enumerate().all(|(at, byte)| {
             u8::from_str_radix(&named.rest[2 * at..2 * at + 2], 16).map(|found| *byte = found).is_ok()
         });
-    let text = "the value is not a SHA-256 in 64 hexadecimal digits. Write the line with \"tollgate auth token \
-                NAME\", and keep tokens out of the file";
+    let text = "the value is not a SHA-256 in 64 hexadecimal digits. Write the line with \"tollgate auth \
+                token NAME\", and keep tokens out of the file";
     if is_digest { Ok(digest) } else { Err(named.fault(text)) }
 }
 

@@ -11,6 +11,7 @@ use tollgate_http::RequestHead;
 use tollgate_http::route::MatchedPath;
 
 use crate::body::Body;
+use crate::caller::Caller;
 use crate::id::RequestId;
 use crate::memory::unlimited;
 use crate::tls::{ClientCertificate, TlsSession};
@@ -32,6 +33,8 @@ pub struct Request {
     /// Time when the head was complete, in microseconds since 1970, UTC. A script gets the same number as a
     /// double, which is exact until 2255.
     pub time_us: i64,
+    /// The caller whose credentials are valid. `None` if the route asks for no credentials.
+    pub caller: Option<Rc<Caller>>,
     /// Source of the trace.
     pub trace_rule: TraceRule,
     /// The content, after decoding of its content coding.
@@ -40,18 +43,34 @@ pub struct Request {
     pub context: Context,
 }
 
-/// The table `req.ctx` of a request. The table is created when a script first uses it.
+/// The tables `req.ctx` and `req.auth` of a request. Each table is created when a script first uses it.
 #[derive(Default)]
-pub struct Context(RefCell<Option<Table>>);
+pub struct Context {
+    table: RefCell<Option<Table>>,
+    caller: RefCell<Option<Table>>,
+}
 
 impl Context {
     pub(crate) fn table(&self, lua: &Lua) -> mlua::Result<Table> {
-        if let Some(table) = &*self.0.borrow() {
-            return Ok(table.clone());
-        }
-        let table = unlimited(lua, || lua.create_table())?;
-        Ok(self.0.borrow_mut().insert(table).clone())
+        kept(&self.table, || unlimited(lua, || lua.create_table()))
     }
+
+    /// Returns the table of the caller. `make` creates it at the first call.
+    pub(crate) fn caller_table(&self, make: impl FnOnce() -> mlua::Result<Table>) -> mlua::Result<Table> {
+        kept(&self.caller, make)
+    }
+
+    fn copied(&self) -> Self {
+        Self { table: self.table.clone(), caller: self.caller.clone() }
+    }
+}
+
+fn kept(place: &RefCell<Option<Table>>, make: impl FnOnce() -> mlua::Result<Table>) -> mlua::Result<Table> {
+    if let Some(table) = &*place.borrow() {
+        return Ok(table.clone());
+    }
+    let table = make()?;
+    Ok(place.borrow_mut().insert(table).clone())
 }
 
 impl fmt::Debug for Context {
@@ -70,9 +89,10 @@ impl Request {
             tls: shared.tls.clone(),
             id: shared.id.clone(),
             time_us: shared.time_us,
+            caller: shared.caller.clone(),
             trace_rule: shared.trace_rule,
             body: shared.body.clone(),
-            context: Context(RefCell::new(shared.context.0.borrow().clone())),
+            context: shared.context.copied(),
         });
         Rc::new(Self { place, ..own })
     }

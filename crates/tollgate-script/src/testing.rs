@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::arguments::kind;
 use crate::call::Call;
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::host::Host;
@@ -46,6 +47,8 @@ pub struct TestRequest {
     pub content: Option<Bytes>,
     /// The certificate of the client, as if it was verified in a handshake.
     pub client_certificate: Option<ClientCertificate>,
+    /// The caller that the route gets without a check of credentials.
+    pub caller: Option<Caller>,
     /// The signature that the service adds. `None`: none.
     pub signature: Option<TestSignature>,
 }
@@ -182,6 +185,7 @@ fn no_request() -> Option<Request> {
         tls: None,
         id: RequestId::Made(Uuid::nil()),
         time_us: 0,
+        caller: None,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::new().into(),
         context: Context::default(),
@@ -196,36 +200,11 @@ fn wrapper(
     (service, fakes): (&TestService, &Rc<FakeBackends>),
 ) -> mlua::Result<Function> {
     let (own, service) = (Rc::clone(waits), Rc::clone(service));
-    let send = lua.create_function(
-        move |_,
-              (method, target, fields, content, certificate, sign): (
-            LuaString,
-            LuaString,
-            Vec<LuaString>,
-            Option<LuaString>,
-            Option<Table>,
-            Value,
-        )| {
-            let request = TestRequest {
-                method: method.to_string_lossy(),
-                target: target.to_string_lossy(),
-                fields: fields
-                    .chunks_exact(2)
-                    .map(|pair| (pair[0].as_bytes().to_vec(), pair[1].as_bytes().to_vec()))
-                    .collect(),
-                content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
-                client_certificate: certificate.as_ref().map(certificate_of).transpose()?,
-                signature: match sign {
-                    Value::Boolean(true) => Some(TestSignature::Own),
-                    Value::String(secret) => Some(TestSignature::Secret(secret.as_bytes().to_vec())),
-                    _ => None,
-                },
-            };
-            let reply = service(request);
-            own.begin(async move { answer(reply.await) });
-            Ok(())
-        },
-    )?;
+    let send = lua.create_function(move |_, given: GivenRequest| {
+        let reply = service(asked(given)?);
+        own.begin(async move { answer(reply.await) });
+        Ok(())
+    })?;
     let send = operation::function(lua, waits, c"t:request", &send)?;
     let (set, advance) = clock_functions(lua, clock)?;
     let fakes = Rc::clone(fakes);
@@ -246,6 +225,48 @@ fn certificate_of(table: &Table) -> mlua::Result<ClientCertificate> {
         names: table.raw_get::<Option<Vec<String>>>("names")?.unwrap_or_default(),
         fingerprint: text("fingerprint")?,
         not_after_us: table.raw_get::<Option<f64>>("not_after")?.unwrap_or_default() as i64,
+    })
+}
+
+/// A request as `t.luau` passes it: method, target, names and values of fields, content, the caller, the
+/// certificate of the client, and the signature. The caller is an empty list, or its scheme, its name, and its
+/// claims as JSON if it has any.
+type GivenRequest =
+    (LuaString, LuaString, Vec<LuaString>, Option<LuaString>, Vec<LuaString>, Option<Table>, Value);
+
+fn asked(
+    (method, target, fields, content, caller, certificate, sign): GivenRequest,
+) -> mlua::Result<TestRequest> {
+    let pair = |pair: &[LuaString; 2]| (pair[0].as_bytes().to_vec(), pair[1].as_bytes().to_vec());
+    let caller = match caller.as_slice() {
+        [scheme, name, claims @ ..] => Some(caller_of(scheme, name, claims.first())?),
+        _ => None,
+    };
+    Ok(TestRequest {
+        method: method.to_string_lossy(),
+        target: target.to_string_lossy(),
+        fields: fields.as_chunks::<2>().0.iter().map(pair).collect(),
+        content: content.map(|content| Bytes::copy_from_slice(&content.as_bytes())),
+        caller,
+        client_certificate: certificate.as_ref().map(certificate_of).transpose()?,
+        signature: match sign {
+            Value::Boolean(true) => Some(TestSignature::Own),
+            Value::String(secret) => Some(TestSignature::Secret(secret.as_bytes().to_vec())),
+            _ => None,
+        },
+    })
+}
+
+/// Creates the caller of a request. `claims` is a JSON object.
+fn caller_of(scheme: &LuaString, name: &LuaString, claims: Option<&LuaString>) -> mlua::Result<Caller> {
+    let unfit = |text: &str| mlua::Error::runtime(format!("t:request: {text}"));
+    let scheme = ["basic", "bearer", "jwt"].into_iter().find(|known| *scheme == *known);
+    let claims = claims.map(|claims| serde_json::from_slice(&claims.as_bytes())).transpose();
+    Ok(Caller {
+        scheme: scheme.ok_or_else(|| unfit("scheme of auth is unknown: allowed are basic, bearer, jwt"))?,
+        name: name.to_string_lossy(),
+        claims: claims
+            .map_err(|_| unfit("claims of auth are no object: allowed is a table with text keys"))?,
     })
 }
 

@@ -18,7 +18,8 @@
 //! 7. [`service`] is the result of a configuration: routes, scripts, rules. [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
-//! 9. [`cors`], [`dev`], [`overload`], [`spool`], [`row`] and [`verify`] do the work of handlers.
+//! 9. [`auth`] proves the caller of a request by [`overload`] and [`cors`]. [`dev`], [`spool`], [`row`] and
+//!    [`verify`] do the work of handlers.
 //! 10. [`reply`] may import [`recorder`], and [`recorder`] may import [`observe`] and [`listen`].
 //! 11. [`options`] is the configuration. All further modules use nothing of this crate except a clock or a
 //!     helper.
@@ -38,6 +39,7 @@
 mod accept;
 mod admit;
 mod app;
+mod auth;
 mod check;
 mod clock;
 mod conn;
@@ -85,21 +87,24 @@ pub use options::stream::{
     Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
-    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, Hsts,
-    HttpsOptions, ListenAddress, ListenSpec, MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins,
-    PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds, RouteLimits, RouteSpec, ScriptAccess,
-    ScriptFile, SecretForm, ServerOptions, SignatureAlgorithm, SignatureEncoding, SignatureKind,
-    SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpoolOptions, Traces, VerifyKeys,
-    VerifySecret, VerifySpec,
+    AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
+    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, EncodedSlashes, FailureLimit, HandlerSpec,
+    HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile, MediaRange,
+    MediaTypes, MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind,
+    RequestIds, RouteAuth, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
+    SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
+    SignatureSeparator, SourceFault, SpoolOptions, Traces, VerifyKeys, VerifySecret, VerifySpec,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;
-pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
+pub use server::{Server, ServerStatus, ServerWatch, TokenKeysStatus, WorkerStatus};
 pub use stream_server::StreamServer;
 pub use testing::{
     SampleRecord, SampleReject, SampleReply, SampleRequest, TestError, TestFailure, TestResult, run_tests,
     sample,
+};
+pub use tollgate_auth::{
+    ClaimRule, JwtRules, KeySet, Passwords, Requirement, Tokens, is_realm, password_line, token_line,
 };
 pub use tollgate_backend::{
     Address, AddressSnapshot, AddressState, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState,

@@ -16,6 +16,7 @@ use tollgate_log::{Log, SchemaId};
 use tollgate_tls::ServerTls;
 
 use crate::app::{Hosts, Sources};
+use crate::auth::{Authenticator, Guard, PasswordPool, RemoteKeys};
 use crate::error::StartError;
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::https::HttpsRules;
@@ -36,6 +37,10 @@ pub(crate) struct Plan {
     pub(crate) backends: Vec<Arc<Backend>>,
     /// Throttles, by the index of the route in the options.
     throttles: Vec<Option<Arc<Throttle>>>,
+    /// The checks of credentials, by the index of the route in the options.
+    authenticators: Vec<Option<Arc<Authenticator>>>,
+    /// The threads that check passwords.
+    passwords: Arc<PasswordPool>,
 }
 
 impl Plan {
@@ -53,7 +58,11 @@ impl Plan {
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
         let backends = Backend::all(&options.backends, before.map_or(&[], |before| &before.backends));
         let throttles = throttles(&options, before.map_or(&[], |before| &before.throttles));
-        Ok(Self { options, schemas, node: log.node().to_owned(), backends, throttles })
+        let passwords = before.map_or_else(Arc::default, |before| before.passwords.clone());
+        let known = before.map_or(&[][..], |before| &before.authenticators);
+        let authenticators = authenticators(&options, known, &passwords);
+        let node = log.node().to_owned();
+        Ok(Self { options, schemas, node, backends, throttles, authenticators, passwords })
     }
 
     /// Creates the plan of a service that records nothing and asks no backend. The streams are numbered in
@@ -63,12 +72,55 @@ impl Plan {
         let unknown = options.backends.iter().cloned();
         let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
         let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
-        Self { throttles: throttles(&options, &[]), options, schemas, node: String::new(), backends }
+        let passwords = Arc::default();
+        Self {
+            throttles: throttles(&options, &[]),
+            authenticators: authenticators(&options, &[], &passwords),
+            passwords,
+            options,
+            schemas,
+            node: String::new(),
+            backends,
+        }
+    }
+
+    /// Lists the sets of keys that backends publish, each once, with the name of its section.
+    pub(crate) fn remote_keys(&self) -> Vec<(&str, &Arc<RemoteKeys>)> {
+        let mut all: Vec<(&str, &Arc<RemoteKeys>)> = Vec::new();
+        for authenticator in self.authenticators.iter().flatten() {
+            if let Some(keys) = &authenticator.remote_keys
+                && !all.iter().any(|(_, known)| Arc::ptr_eq(known, keys))
+            {
+                all.push((&authenticator.spec.id, keys));
+            }
+        }
+        all
     }
 }
 
 fn throttles(options: &ServerOptions, before: &[Option<Arc<Throttle>>]) -> Vec<Option<Arc<Throttle>>> {
     options.routes.iter().map(|route| Throttle::new(route, before)).collect()
+}
+
+/// Creates the checks of credentials. Routes with the same section share one. State of the same section in
+/// `before` is kept.
+fn authenticators(
+    options: &ServerOptions,
+    before: &[Option<Arc<Authenticator>>],
+    passwords: &Arc<PasswordPool>,
+) -> Vec<Option<Arc<Authenticator>>> {
+    let mut all: Vec<Option<Arc<Authenticator>>> = Vec::new();
+    for route in &options.routes {
+        let one = route.auth.as_ref().map(|auth| {
+            let shared = all.iter().flatten().find(|known| Arc::ptr_eq(&known.spec, &auth.spec));
+            shared.cloned().unwrap_or_else(|| {
+                let before = before.iter().flatten().find(|before| before.spec.id == auth.spec.id);
+                Authenticator::new(&auth.spec, before.map(|before| &**before), passwords)
+            })
+        });
+        all.push(one);
+    }
+    all
 }
 
 /// The rules for connections.
@@ -112,6 +164,8 @@ pub(crate) struct Service {
     pub(crate) client: Rc<Client>,
     /// The open files of its file routes.
     pub(crate) descriptors: Rc<DescriptorCache>,
+    /// The sets of keys that backends publish.
+    pub(crate) remote_keys: Vec<Arc<RemoteKeys>>,
     /// Counters of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
     pub(crate) routes: Rc<Routes>,
@@ -124,6 +178,9 @@ pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
     /// Throttles of the routes that were not added yet.
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
+    /// Checks of credentials of the routes that were not added yet.
+    authenticators: std::slice::Iter<'a, Option<Arc<Authenticator>>>,
+    remote_keys: Vec<Arc<RemoteKeys>>,
     hosts: Hosts,
     streams: Rc<[Rc<StreamPlan>]>,
     shared_files: SharedFiles,
@@ -142,17 +199,19 @@ impl<'a> Building<'a> {
         script_queue: &'a Rc<ScriptQueue>,
         cells: &'a WorkerCells,
     ) -> Result<Self, StartError> {
-        let Plan { options, schemas, node, backends, throttles } = plan;
+        let Plan { options, schemas, node, backends, throttles, authenticators, .. } = plan;
         let client = Rc::new(Client::new(backends, before));
         let streams = options.streams.iter().zip(schemas);
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec, node))).collect();
         let hosts = Hosts::new(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
             (SharedFiles::new(options.capacity.files_open_max as u64), Vec::new(), RouteTable::default());
-        let throttles = throttles.iter();
+        let (throttles, authenticators) = (throttles.iter(), authenticators.iter());
         Ok(Self {
             options,
             throttles,
+            authenticators,
+            remote_keys: plan.remote_keys().into_iter().map(|(_, keys)| keys.clone()).collect(),
             hosts,
             streams,
             shared_files,
@@ -184,6 +243,10 @@ impl<'a> Building<'a> {
         )
         .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
+        let authenticator = self.authenticators.next().cloned().flatten();
+        endpoint.auth = authenticator
+            .zip(spec.auth.as_ref())
+            .map(|(authenticator, auth)| Guard::new(authenticator, auth.requirement.clone()));
         endpoint.streams = self.hosts.streams_of(spec, &self.streams);
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
@@ -196,6 +259,7 @@ impl<'a> Building<'a> {
             sources: self.hosts.sources(),
             client: self.client,
             descriptors: self.shared_files.descriptors(),
+            remote_keys: self.remote_keys,
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             hosts: self.hosts,

@@ -8,16 +8,17 @@ mod sample;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tollgate_http::{RequestError, RequestHead, UriScheme};
 use tollgate_script::{
-    CallError, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test, TestReply,
-    TestRequest, TestService, TestSignature, TlsSession,
+    CallError, Caller, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test,
+    TestReply, TestRequest, TestService, TestSignature, TlsSession,
 };
 use uuid::Uuid;
 
@@ -28,6 +29,8 @@ use isolation::{exchange, isolated, runtime, unusable};
 pub use sample::{SampleRecord, SampleReject, SampleReply, SampleRequest, sample};
 
 use crate::admit::Destination;
+use crate::auth::Access;
+use crate::clock::Moment;
 use crate::handler::{Endpoint, RecordOrigin, Rehearsed};
 use crate::observe::WorkerCells;
 use crate::options::{ServerOptions, VerifySpec};
@@ -109,7 +112,9 @@ impl Stage {
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();
         let fetcher = FakeFetcher { fakes: fakes.clone(), host: host.clone(), names, clock: clock.clone() };
         service.hosts.set_fetcher(fetcher);
-        let bench = Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0), clock });
+        let cells = WorkerCells::new();
+        let bench =
+            Rc::new(Bench { service, plan, notes: Rc::clone(&notes), asked: Cell::new(0), clock, cells });
         let ask: TestService = Rc::new(move |asked| {
             let bench = bench.clone();
             Box::pin(async move { bench.answer(asked).await })
@@ -141,6 +146,8 @@ struct Bench {
     /// Number of requests so far.
     asked: Cell<u128>,
     clock: Clock,
+    /// Counters of refusals, which the test does not read.
+    cells: WorkerCells,
 }
 
 impl Bench {
@@ -163,8 +170,15 @@ impl Bench {
         let fields = asked.fields.iter().cloned().chain(added).collect();
         let (method, target) = (asked.method.clone(), asked.target.clone());
         let content = asked.content.clone();
-        let signed =
-            TestRequest { method, target, fields, content, client_certificate: None, signature: None };
+        let signed = TestRequest {
+            method,
+            target,
+            fields,
+            content,
+            caller: None,
+            client_certificate: None,
+            signature: None,
+        };
         head(&signed, &self.plan.options.connection.head)
     }
 
@@ -200,6 +214,14 @@ impl Bench {
         if let Err(refusal) = endpoint.check_certificate(&head, tls.as_deref()) {
             return Ok(test_reply((*refusal).into(), None));
         }
+        let caller = match self
+            .caller(&endpoint, &head, asked.caller.clone())
+            .await
+            .map_err(|text| format!("{what}: {text}"))?
+        {
+            Ok(caller) => caller,
+            Err(reply) => return Ok(test_reply((*reply).into(), None)),
+        };
         self.asked.set(self.asked.get() + 1);
         let id = RequestId::Made(Uuid::from_u128(self.asked.get()));
         let content = asked.content.clone().unwrap_or_default();
@@ -217,7 +239,7 @@ impl Bench {
                 head
             }
         };
-        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), tls, content);
+        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), tls, content, caller);
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
@@ -230,6 +252,30 @@ impl Bench {
 /// Returns a TLS session with a client that has this certificate.
 fn session_with(client: ClientCertificate) -> Rc<TlsSession> {
     Rc::new(TlsSession { version: "1.3".into(), client: Some(client), ..TlsSession::default() })
+}
+
+impl Bench {
+    /// Returns the caller that the test names, or checks the credentials of the request. The inner error is
+    /// the reply to a request without access.
+    async fn caller(
+        &self,
+        endpoint: &Endpoint,
+        head: &RequestHead,
+        given: Option<Caller>,
+    ) -> Result<Result<Option<Rc<Caller>>, Box<Reply>>, String> {
+        if let Some(caller) = given {
+            return endpoint.admit_given(caller, head, &self.cells).map(|given| given.map(Some));
+        }
+        let client = || Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let now = Moment { at: Instant::now(), wall_us: self.clock.wall_us() };
+        let checked = match endpoint.authenticate(head, client, now, &self.cells) {
+            Ok(Access::Checking(mut checking)) => {
+                endpoint.finish_check(&mut checking, head, &self.cells).await
+            }
+            checked => checked,
+        };
+        Ok(checked.map(|access| access.caller().cloned()))
+    }
 }
 
 fn test_reply(rehearsed: Rehearsed, stream: Option<String>) -> TestReply {

@@ -13,6 +13,7 @@ use tollgate_script::Host;
 
 use crate::accept::{self, Accepted, Acceptor, Inboxes};
 use crate::app::Sources;
+use crate::auth::RemoteKeys;
 use crate::clock::TICK;
 use crate::error::StartError;
 use crate::listen::Listener;
@@ -136,7 +137,15 @@ where
     tokio::task::spawn_local(task(worker.clone()))
 }
 
-async fn tick(worker: &Worker) {
+/// Starts a task for each set of keys that is due and that no other worker fetches.
+fn fetch_keys(all: &[Arc<RemoteKeys>], worker: &Rc<Worker>) {
+    for fetch in all.iter().filter_map(|keys| keys.begin(worker.clock.coarse())) {
+        let client = worker.client();
+        tokio::task::spawn_local(async move { fetch.run(&client).await });
+    }
+}
+
+async fn tick(worker: &Rc<Worker>) {
     let mut ticks = tokio::time::interval(TICK);
     loop {
         ticks.tick().await;
@@ -153,6 +162,7 @@ async fn tick(worker: &Worker) {
         if worker.clock.ticks().is_multiple_of(DESCRIPTORS_TURNED_TICKS) {
             worker.service().descriptors.turn();
         }
+        fetch_keys(&worker.service().remote_keys, worker);
         worker.script_hosts().iter().for_each(Host::collect_while_idle);
         worker.publish_state();
         let begun = Instant::now();

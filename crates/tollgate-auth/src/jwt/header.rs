@@ -53,8 +53,8 @@ impl Header {
             }
             Some(_) => false,
         };
-        // RFC 7519 section 5.2: `cty` marks a nested token. RFC 8725 section 3.11: another `typ` is a token for
-        // another purpose.
+        // RFC 7519 section 5.2: `cty` marks a nested token. RFC 8725 section 3.11: another `typ` is a token
+        // for another purpose.
         if members.contains_key("cty") || !is_type("typ", &["JWT", "at+jwt"]) {
             return Err(JwtFault::Header);
         }

@@ -138,8 +138,8 @@ enum Unusable {
 const USABLE: &str = "allowed are RSA, P-256 and Ed25519";
 
 impl Key {
-    /// Returns whether the key verifies this algorithm. The kind of the key decides, so a token cannot make an
-    /// RSA key a secret of HS256.
+    /// Returns whether the key verifies this algorithm. The kind of the key decides, so a token cannot make
+    /// an RSA key a secret of HS256.
     fn takes(&self, algorithm: JwsAlgorithm) -> bool {
         let is_own = self.algorithm.is_none_or(|own| own == algorithm);
         is_own

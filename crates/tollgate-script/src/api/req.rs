@@ -9,6 +9,7 @@
 //! call, it gets an error, and never the data of another client.
 
 mod accepts;
+mod auth;
 mod form;
 mod parts;
 
@@ -51,7 +52,10 @@ pub(crate) fn metatable(
     let (names, own, kept) = (Interned::new(lua, FIELDS)?, Rc::clone(active), Rc::clone(kept));
     let fields = RequestFields { names, active: own, kept };
     let own = Rc::clone(active);
-    let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| refuse(lua, &own, &req, &key))?;
+    let (own_marks, own_budget) = (Rc::clone(marks), Rc::clone(budget));
+    let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| {
+        rare(lua, &own, &req, &key, (&own_marks, &own_budget))
+    })?;
     let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget)?;
     let parts = parts::install(lua, active, waits, memory_bytes_max)?;
     let accepts = accepts::install(lua, active)?;
@@ -122,26 +126,36 @@ impl Fields for RequestFields {
     }
 }
 
-/// Returns the table for the field `ctx`, in which scripts store values, or a table with the certificate of
-/// the client. Any other field is unknown, and an error.
+/// Returns the table for the field `ctx`, in which scripts store values, the caller for the field `auth`, or
+/// the certificate of the client. Any other field is unknown, and an error.
 #[cold]
-fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Value> {
-    with_active(active, req, |active| {
+fn rare(
+    lua: &Lua,
+    active: &ActiveCell,
+    req: &Table,
+    key: &Value,
+    (marks, budget): (&Marks, &Budget),
+) -> mlua::Result<Value> {
+    let request = with_active(active, req, |active| {
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", kind(key))));
         };
-        if *name == CONTEXT {
-            return active.request.context.table(lua).map(Value::Table);
-        }
-        if *name == CLIENT_CERTIFICATE {
-            let certificate = active.request.client_certificate();
-            return certificate
-                .map_or(Ok(Value::Nil), |found| certificate_table(lua, found).map(Value::Table));
+        if [CONTEXT, AUTH, CLIENT_CERTIFICATE].iter().any(|known| *name == *known) {
+            return Ok(Rc::clone(&active.request));
         }
         let name = shown(&name.as_bytes());
-        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT, CLIENT_CERTIFICATE]));
+        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT, AUTH, CLIENT_CERTIFICATE]));
         Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
-    })
+    })?;
+    match key {
+        Value::String(name) if *name == AUTH => auth::auth(lua, &request, marks, budget),
+        Value::String(name) if *name == CLIENT_CERTIFICATE => {
+            let table =
+                request.client_certificate().map(|found| certificate_table(lua, found)).transpose()?;
+            Ok(table.map_or(Value::Nil, Value::Table))
+        }
+        _ => request.context.table(lua).map(Value::Table),
+    }
 }
 
 fn certificate_table(lua: &Lua, certificate: &ClientCertificate) -> mlua::Result<Table> {
@@ -251,6 +265,7 @@ fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
 
 const CONTEXT: &str = "ctx";
 const CLIENT_CERTIFICATE: &str = "client_certificate";
+const AUTH: &str = "auth";
 const BODY: u8 = 0;
 const JSON: u8 = 1;
 const ALL: u8 = 2;

@@ -97,6 +97,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         tls: None,
         id: RequestId::Made(Uuid::from_u128(1)),
         time_us: 1_700_000_000_123_456,
+        caller: None,
         trace_rule: TraceRule::TakeOrMake,
         body: Bytes::copy_from_slice(body).into(),
         context: Context::default(),

@@ -9,8 +9,10 @@ use tollgate_http::route::MatchedPath;
 use tollgate_http::{RequestHead, UriScheme};
 use tollgate_script::TlsSession;
 
+use crate::auth::Access;
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
+use crate::observe::WorkerCells;
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::overload::RequestPermit;
 use crate::reply::Reply;
@@ -31,6 +33,8 @@ pub(crate) struct Arrived {
     /// microseconds since 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
+    /// Access of the request to its route.
+    pub(crate) access: Access,
     /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
     /// The verification of the signature, until the content is complete.
@@ -48,6 +52,23 @@ pub(crate) enum Destination {
 }
 
 impl Arrived {
+    /// Waits for the check of the credentials. A request without access gets a reply as its destination.
+    ///
+    /// # Cancel safety
+    /// The wait can be repeated until it has returned once.
+    pub(crate) async fn finish_check(&mut self, cells: &WorkerCells) {
+        let Access::Checking(checking) = &mut self.access else { return };
+        let Destination::Endpoint { endpoint, .. } = &self.destination else { return };
+        match endpoint.finish_check(checking, &self.head, cells).await {
+            Ok(access) => self.access = access,
+            Err(reply) => {
+                self.access = Access::Open;
+                self.permit = None;
+                self.destination = Destination::Reply(reply);
+            }
+        }
+    }
+
     /// Returns the maximum size of the content, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         match &self.destination {

@@ -14,6 +14,8 @@ use std::time::Instant;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Context, Request, RequestId, TlsSession, TraceRule};
 
+use crate::auth::Access;
+use crate::clock::Moment;
 use crate::handler::{Endpoint, Exchange, Visit};
 use crate::identity;
 use crate::observe::Refusal;
@@ -33,6 +35,13 @@ pub(crate) struct Taken {
     pub(crate) trace: TraceRule,
 }
 
+/// An admitted request with its route.
+pub(crate) struct Received<'s> {
+    pub(crate) found: FoundRoute<'s>,
+    pub(crate) permit: Option<RequestPermit>,
+    pub(crate) access: Access,
+}
+
 impl Worker {
     /// Finds the route of a request with a complete head, and admits the request. Returns the reply if there
     /// is no route, or if an admission gate refuses the request.
@@ -41,14 +50,15 @@ impl Worker {
         &self,
         service: &'s Service,
         head: &RequestHead,
-        now: Instant,
+        now: Moment,
         tls: Option<&TlsSession>,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<(FoundRoute<'s>, Option<RequestPermit>), Box<Reply>> {
+    ) -> Result<Received<'s>, Box<Reply>> {
         let found = service.find(head)?;
         found.endpoint.check_certificate(head, tls)?;
-        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now));
-        Ok((found, taken?))
+        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now.at));
+        let (permit, access) = taken?;
+        Ok(Received { found, permit, access })
     }
 
     #[inline]
@@ -56,15 +66,18 @@ impl Worker {
         &self,
         found: &FoundRoute<'_>,
         head: &RequestHead,
-        now: Instant,
+        now: Moment,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<Option<RequestPermit>, Box<Reply>> {
-        if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
+    ) -> Result<(Option<RequestPermit>, Access), Box<Reply>> {
+        if let Some((refusal, text)) = self.refusal(found.endpoint, head, now.at) {
             self.cells.count_refusal(refusal);
             found.endpoint.cells.count_refusal(refusal);
             return Err(found.endpoint.unavailable(text, head).into());
         }
-        found.endpoint.admit(head, client, now, &self.recorder)
+        // Limits by address come before the credentials, so that a refused client costs no check.
+        let permit = found.endpoint.admit(head, &client, now.at, &self.recorder)?;
+        let access = found.endpoint.authenticate(head, client, now, &self.cells)?;
+        Ok((permit, access))
     }
 
     /// Books a pause for the connection before its next request, if other requests wait for the worker.
@@ -147,6 +160,7 @@ impl Worker {
                     tls,
                     id,
                     time_us: arrived.time_us,
+                    caller: arrived.access.caller().cloned(),
                     trace_rule: taken.trace,
                     body,
                     context: Context::default(),

@@ -11,8 +11,8 @@ use super::client::TooMany;
 use super::connection::{Connection, Reading, Reuse};
 use super::queue::{AnsweredRequest, ReplyForm, ReplySource};
 use super::transport::Transport;
-use crate::admit::Taken;
-use crate::admit::{Arrived, Destination};
+use crate::admit::{Arrived, Destination, Received, Taken};
+use crate::auth::Access;
 use crate::clock::Moment;
 use crate::deadline::Phase;
 use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
@@ -83,7 +83,7 @@ impl<S: Transport> Connection<S> {
         let received = match client {
             Ok(client) => match self.reply_without_route(&head) {
                 Some(reply) => Err(reply),
-                None => worker.receive(&service, &head, now.at, self.client.tls(), || client),
+                None => worker.receive(&service, &head, now, self.client.tls(), || client),
             },
             Err(TooMany) => {
                 if head.framing().has_content() {
@@ -94,25 +94,27 @@ impl<S: Transport> Connection<S> {
                 Err(worker.refuse_client(&service, &head, now.at, TooMany.reply()))
             }
         };
-        let (destination, permit) = match received {
-            Ok((found, permit)) => {
-                if self.replies_plainly(found.endpoint, &head, now) {
+        let (destination, permit, access) = match received {
+            Ok(Received { found, permit, access }) => {
+                let is_checked = !matches!(access, Access::Checking(_));
+                if is_checked && self.replies_plainly(found.endpoint, &head, now) {
                     self.head_reader.recycle(&mut head);
                     return None;
                 }
-                (found.destination(&head), permit)
+                (found.destination(&head), permit, access)
             }
             Err(reply) => {
                 self.paused_until = worker.refusal_pauses.take().or(self.paused_until);
-                (Destination::Reply(reply), None)
+                (Destination::Reply(reply), None, Access::Open)
             }
         };
-        let client = client.ok().flatten();
+        let (client, begun, time_us) = (client.ok().flatten(), now.at, now.wall_us);
         Some(Arrived {
             destination,
             client,
-            begun: now.at,
-            time_us: now.wall_us,
+            begun,
+            time_us,
+            access,
             permit,
             verification: None,
             upload: None,
@@ -133,8 +135,13 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Answers a request without content, or begins to read the content.
-    fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
+    /// Answers a request without content, or begins to read the content. A request whose credentials are
+    /// still checked waits, and its content is not read.
+    pub(super) fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
+        if matches!(arrived.access, Access::Checking(_)) {
+            self.reading = Reading::Checking(Box::new(arrived));
+            return Ok(false);
+        }
         arrived.begin_verification(|head| self.client.scheme_of(head, &self.rules));
         if !arrived.head.framing().has_content() {
             arrived.end_verification();
@@ -175,7 +182,7 @@ impl<S: Transport> Connection<S> {
                 self.answer(body.arrived, content);
                 Ok(true)
             }
-            Reading::Head | Reading::Upload(_) => Ok(false),
+            Reading::Head | Reading::Checking(_) | Reading::Upload(_) => Ok(false),
         }
     }
 
@@ -367,6 +374,7 @@ impl<S: Transport> Connection<S> {
     fn is_head_request(&self) -> bool {
         match &self.reading {
             Reading::Head => self.input.starts_with(b"HEAD "),
+            Reading::Checking(arrived) => arrived.head.method() == Method::Head,
             Reading::Body(body) => body.arrived.head.method() == Method::Head,
             Reading::Upload(_) => false,
         }

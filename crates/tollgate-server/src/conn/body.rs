@@ -279,6 +279,7 @@ mod tests {
             client: None,
             begun: Instant::now(),
             time_us: 0,
+            access: crate::auth::Access::Open,
             permit: None,
             verification: None,
             upload: None,

@@ -12,6 +12,7 @@ use super::queue::{Queue, REPLIES_BYTES_MAX};
 use super::replies::Replies;
 use super::transport::Transport;
 use super::uploading::Uploading;
+use crate::admit::Arrived;
 use crate::deadline::{Deadlines, Slot};
 use crate::observe::Flight;
 use crate::options::ConnectionLimits;
@@ -45,6 +46,8 @@ pub(super) struct Connection<S> {
 pub(super) enum Reading {
     /// No byte of a request has arrived, or a part of its head. The head reader holds the state of that part.
     Head,
+    /// The head of a request has arrived. Its credentials are checked before its content is read.
+    Checking(Box<Arrived>),
     Body(Box<BodyReader>),
     /// A part of a body has arrived, and its handler already runs.
     Upload(Box<Uploading>),
@@ -128,7 +131,7 @@ impl<S: Transport> Connection<S> {
     /// controls is counted.
     pub(super) fn memory_bytes(&self) -> usize {
         let body_bytes = match &self.reading {
-            Reading::Head => 0,
+            Reading::Head | Reading::Checking(_) => 0,
             Reading::Body(body) => body.memory_bytes(),
             Reading::Upload(uploading) => uploading.upload.bytes(),
         };

@@ -21,6 +21,10 @@ impl<S: Transport> Connection<S> {
     /// Waits for a handler, and reads the bytes that the connection waits for. If these bytes do not arrive
     /// in time, the connection ends.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
+        if let Reading::Checking(_) = self.reading {
+            self.await_check().await;
+            return Ok(());
+        }
         self.ask_for_body().await?;
         if let Reading::Upload(_) = self.reading {
             // The handler may have taken bytes of the upload while replies were sent.
@@ -50,7 +54,7 @@ impl<S: Transport> Connection<S> {
             // memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             Reading::Head => self.let_room_go(),
-            Reading::Upload(_) => {}
+            Reading::Checking(_) | Reading::Upload(_) => {}
         }
         self.flight.set(self.queue.count());
         let is_too_much = !self.count_held();
@@ -153,6 +157,23 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    /// Waits until the credentials of a request are checked, and begins the request or its refusal. Nothing
+    /// is read during this wait, so the deadline of the peer stops.
+    async fn await_check(&mut self) {
+        self.slot.set(Phase::Handling);
+        self.count_held();
+        {
+            let Reading::Checking(arrived) = &mut self.reading else { return };
+            let checked = pin!(arrived.finish_check(&self.worker.cells));
+            self.queue.beside(&self.worker, &self.held, checked).await;
+        }
+        if let Reading::Checking(arrived) = std::mem::replace(&mut self.reading, Reading::Head)
+            && let Err(error) = self.begin(*arrived)
+        {
+            self.refuse(&error);
+        }
+    }
+
     /// Starts the deadline of the current wait. A handler has its own bounds, so the client may wait for the
     /// handler without a deadline.
     fn await_time(&self) {
@@ -161,6 +182,7 @@ impl<S: Transport> Connection<S> {
             _ if !self.is_peer_awaited() => return self.slot.set(Phase::Handling),
             Reading::Head if self.head_reader.has_started() => (Phase::Head, limits.head_timeout),
             Reading::Head => (Phase::Idle, limits.idle_timeout),
+            Reading::Checking(_) => return self.slot.set(Phase::Handling),
             Reading::Body(body) => (Phase::Body, body.arrived.body_pace(limits).patience()),
             Reading::Upload(uploading) => (Phase::Body, uploading.pace.patience()),
         };
@@ -172,6 +194,7 @@ impl<S: Transport> Connection<S> {
         match &self.reading {
             _ if self.queue.is_empty() => true,
             Reading::Upload(uploading) => uploading.takes_more(),
+            Reading::Checking(_) => false,
             Reading::Body(body) if body.owes_continue() => false,
             Reading::Head | Reading::Body(_) => self.takes_requests() && !self.is_between_requests(),
         }
@@ -201,7 +224,7 @@ impl<S: Transport> Connection<S> {
     /// Extends the deadline of a body that arrives fast enough.
     fn earn_time(&self, bytes: usize) {
         let (pace, begun) = match &self.reading {
-            Reading::Head => return,
+            Reading::Head | Reading::Checking(_) => return,
             Reading::Body(body) => (body.arrived.body_pace(self.limits()), body.arrived.begun),
             Reading::Upload(uploading) => (uploading.pace, uploading.begun),
         };
@@ -230,7 +253,7 @@ impl<S: Transport> Connection<S> {
                 Ok(())
             }
             _ if self.reuse != Reuse::Open || self.is_between_requests() => self.end_of_requests(),
-            Reading::Head => {
+            Reading::Head | Reading::Checking(_) => {
                 self.worker.cells.count_malformed(StatusCode::BAD_REQUEST);
                 self.end_with(Reply::text(StatusCode::BAD_REQUEST, "incomplete request"));
                 Ok(())

@@ -17,13 +17,14 @@ use super::collect::CollectPlan;
 use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
+use crate::auth::Guard;
 use crate::cors::Cors;
-use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells};
+use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells, WorkerCells};
 use crate::options::{
     BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions,
     VerifySpec,
 };
-use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
+use crate::overload::{Excess, RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::row::StreamPlan;
@@ -44,6 +45,8 @@ pub(crate) struct Endpoint {
     /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
     pub(super) throttle_lines: ThrottleLines,
+    /// The credentials that the route asks for, if it asks for any.
+    pub(crate) auth: Option<Guard>,
     /// Limits the number of script failures that are logged.
     pub(super) failures: FewPerPeriod,
     /// Version of the configuration of this endpoint.
@@ -157,6 +160,7 @@ impl Endpoint {
             cells: OwnCells::new(cells),
             throttle: None,
             throttle_lines: ThrottleLines::new(),
+            auth: None,
             failures: FewPerPeriod::failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
@@ -181,10 +185,11 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the request only needs a copy of the encoded reply.
+    /// Returns whether the request only needs a copy of the encoded reply. A check of credentials costs more
+    /// than that.
     #[inline]
     pub(crate) fn replies_plainly_to(&self, head: &RequestHead) -> bool {
-        self.plain_reply().is_some() && !head.framing().has_content()
+        self.auth.is_none() && self.plain_reply().is_some() && !head.framing().has_content()
     }
 
     /// Returns a refusal if the handler does not accept this content type.
@@ -324,12 +329,24 @@ impl Endpoint {
         recorder: &Recorder,
     ) -> Result<Option<RequestPermit>, Box<Reply>> {
         let Some(throttle) = &self.throttle else { return Ok(None) };
-        throttle.admit(head, client, now).map(Some).map_err(|excess| {
-            recorder.cells().count_refusal(excess.refusal());
-            self.cells.count_refusal(excess.refusal());
-            self.throttle_lines.note(&self.path, throttle, excess, now);
-            Box::new(self.granted(excess.reply(), head))
-        })
+        let admitted = throttle.admit(head, client, now).map(Some);
+        admitted.map_err(|excess| self.exceeded(throttle, excess, head, now, recorder.cells()))
+    }
+
+    /// Counts and logs a request above a limit of the route, and creates its reply.
+    #[cold]
+    pub(super) fn exceeded(
+        &self,
+        throttle: &Throttle,
+        excess: Excess,
+        head: &RequestHead,
+        now: Instant,
+        cells: &WorkerCells,
+    ) -> Box<Reply> {
+        cells.count_refusal(excess.refusal());
+        self.cells.count_refusal(excess.refusal());
+        self.throttle_lines.note(&self.path, throttle, excess, now);
+        Box::new(self.granted(excess.reply(), head))
     }
 
     /// Returns the run time of the scripts of the route, which decides about the script queue.

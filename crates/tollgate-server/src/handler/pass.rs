@@ -70,6 +70,12 @@ impl Exchange {
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal.into());
         }
+        if !endpoint.takes_over(&self.endpoint, head, self.request.caller.as_deref()) {
+            let text = "this path needs credentials that the route before it did not check";
+            let reply = Reply::text(StatusCode::FORBIDDEN, text);
+            endpoint.note_fault(RequestFault::Forbidden, head, &reply);
+            return Err(reply.into());
+        }
         let mut place = next.place(path.as_bytes());
         place.decoded = self.request.place.decoded.clone();
         self.endpoint = endpoint.clone();

@@ -36,10 +36,16 @@ pub(crate) enum Refusal {
     Concurrency,
     /// The rate of a client, a key or the route is exceeded.
     Rate,
+    /// The client has sent too many wrong credentials.
+    FailedLogins,
+    /// Too many passwords wait to be checked.
+    PasswordQueue,
+    /// The keys of JSON Web Tokens are not there yet.
+    TokenKeys,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
@@ -55,6 +61,9 @@ impl Refusal {
         Self::Spool,
         Self::Concurrency,
         Self::Rate,
+        Self::FailedLogins,
+        Self::PasswordQueue,
+        Self::TokenKeys,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -74,6 +83,9 @@ impl Refusal {
             Self::Spool => "spool",
             Self::Concurrency => "concurrency",
             Self::Rate => "rate",
+            Self::FailedLogins => "failed_logins",
+            Self::PasswordQueue => "password_queue",
+            Self::TokenKeys => "token_keys",
         }
     }
 }

@@ -18,10 +18,14 @@ pub(crate) enum RequestFault {
     Preflight,
     /// The signature of the request does not hold: 401.
     Signature,
+    /// The credentials are missing or wrong: 401.
+    Credentials,
+    /// The caller is known, and the route does not allow it: 403.
+    Forbidden,
 }
 
 impl RequestFault {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::ContentType,
         Self::ContentCoding,
         Self::Content,
@@ -29,6 +33,8 @@ impl RequestFault {
         Self::ClientCertificate,
         Self::Preflight,
         Self::Signature,
+        Self::Credentials,
+        Self::Forbidden,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -40,6 +46,8 @@ impl RequestFault {
             Self::ClientCertificate => "client_certificate",
             Self::Preflight => "preflight",
             Self::Signature => "signature",
+            Self::Credentials => "credentials",
+            Self::Forbidden => "forbidden",
         }
     }
 }

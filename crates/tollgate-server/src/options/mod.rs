@@ -2,6 +2,7 @@
 
 mod any_or;
 mod app;
+mod auth;
 mod client_certificate;
 mod collect;
 mod dev;
@@ -26,6 +27,7 @@ use tollgate_tls::ServerTls;
 use crate::trust::TrustedProxies;
 pub use any_or::AnyOr;
 pub use app::AppSpec;
+pub use auth::{AuthSpec, FailureLimit, JwtKeys, JwtSpec, LoadedFile, RouteAuth};
 pub use client_certificate::ClientCertificateRule;
 pub use collect::{CollectContent, CollectReply, CollectSpec};
 pub use dev::{Dev, SourceFault};
@@ -296,6 +298,8 @@ pub struct RouteSpec {
     pub limits: RouteLimits,
     /// The signature that requests must have. `None`: no signature is verified.
     pub verify: Option<Arc<VerifySpec>>,
+    /// The credentials that the route asks for. `None` means that everybody may use the route.
+    pub auth: Option<RouteAuth>,
     /// The app of the route, as an index in [`ServerOptions::apps`]. `None` for a route of the server itself.
     pub app: Option<usize>,
     /// Resources that the scripts of the route may use.
@@ -390,6 +394,7 @@ impl RouteSpec {
             client_certificate: None,
             limits: RouteLimits::default(),
             verify: None,
+            auth: None,
             app: None,
             access: ScriptAccess::default(),
             before: Vec::new(),

@@ -17,6 +17,9 @@
 //! | [`script_queue`] | a request for a slow script, while too many such scripts wait | 503 | `queue_age_max` |
 //! | [`throttle`], rates | a request above the rate of its route | 429 | `rate_limit` |
 //! | [`throttle`], concurrency | a request above the number of running requests of its route | 503 | `concurrency_max` |
+//! | [`throttle`], wrong credentials | a request of a client that has sent too many wrong credentials | 429 | `failure_limit` |
+//! | the queue of `auth::PasswordPool` | a request with a password, while too many passwords wait to be checked | 503 | none |
+//! | `auth::RemoteKeys` | a request with a token, while no key of tokens is there | 503 | none |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
 //! The acceptor asks the first two admission gates. The queue of a connection asks the last one. `admit` asks
@@ -37,5 +40,5 @@ pub(crate) use admission::Admission;
 pub(crate) use capacity::{Capacity, ClientPermit, ConnectionPermit, HeldMemory, QueuedMemory};
 pub(crate) use refusal_pause::RefusalPauses;
 pub(crate) use script_queue::{QueuePlace, RouteCost, ScriptQueue, WaitingScript};
-pub(crate) use throttle::{RequestPermit, Throttle, ThrottleLines};
+pub(crate) use throttle::{Excess, FailedLogins, RequestPermit, Throttle, ThrottleLines};
 pub(crate) use unserved::UnservedConnections;

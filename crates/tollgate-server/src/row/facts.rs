@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::{RawValue, to_raw_value};
 use tollgate_http::Method;
 use tollgate_log::{ColumnType, Value, ValueError};
-use tollgate_script::{BodyError, Request};
+use tollgate_script::{BodyError, Caller, Request};
 
 use super::{ColumnWriter, Target, fit};
-use crate::options::stream::{Source, named};
+use crate::options::stream::{FieldPath, Source, named};
 use crate::reply::{Extent, Reply};
 
 /// Maximum bytes of a body in a column. No transaction can be larger.
@@ -98,6 +99,12 @@ impl Facts<'_> {
                     text => push_text(text.as_deref().map(str::as_bytes), row),
                 }
             }
+            Source::RequestAuthName => push_text(self.caller().map(|caller| caller.name.as_bytes()), row),
+            Source::RequestAuthScheme => push_text(self.caller().map(|caller| caller.scheme.as_bytes()), row),
+            Source::RequestAuthClaim(path) => match self.claim(path) {
+                None => row.push(Value::Null),
+                Some(claim) => fit::push_json_value(&claim, target, row),
+            },
             Source::ReplyStatus => row.push(self.ending.status().map_or(Value::Null, Value::Int)),
             Source::ReplyTimeUs => row.push(Value::Int(self.took_us)),
             Source::ReplyBytes => row.push(self.ending.reply_bytes().map_or(Value::Null, Value::Int)),
@@ -117,6 +124,23 @@ impl Facts<'_> {
             | Source::RecordField(_)
             | Source::EnvelopeField(_) => row.push(Value::Null),
         }
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        self.request.caller.as_deref()
+    }
+
+    /// Returns a claim of the caller, as JSON.
+    fn claim(&self, path: &FieldPath) -> Option<Box<RawValue>> {
+        let (first, below) = path.tokens().split_first()?;
+        let mut found = self.caller()?.claims.as_ref()?.get(first)?;
+        for token in below {
+            found = match found {
+                serde_json::Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
+                object => object.get(token)?,
+            };
+        }
+        to_raw_value(found).ok()
     }
 
     /// Returns the bytes of a named part of the request, or the id of the request.

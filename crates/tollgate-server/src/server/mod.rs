@@ -23,7 +23,7 @@ use crate::service::Plan;
 use crate::spool::Spool;
 use crate::worker::Order;
 use crate::worker_thread::{self, Entrance};
-pub use status::{ServerStatus, ServerWatch, WorkerStatus};
+pub use status::{ServerStatus, ServerWatch, TokenKeysStatus, WorkerStatus};
 
 /// Running workers. Dropping this value makes them drain, and does not wait for their end.
 pub struct Server {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
+use crate::auth::RemoteKeys;
 use crate::observe::{
     CLASSES, HandshakeEnd, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells,
 };
@@ -32,6 +33,8 @@ pub struct ServerStatus {
     pub routes: Vec<RouteStatus>,
     /// The backends, in the order of the configuration.
     pub backends: Vec<BackendSnapshot>,
+    /// The sets of keys of tokens that backends publish.
+    pub token_keys: Vec<TokenKeysStatus>,
     /// Replies that the server itself created without a route, by the class of their status.
     pub unrouted: [u64; CLASSES.len()],
     /// Number of connections.
@@ -62,6 +65,19 @@ pub struct ServerStatus {
     pub malformed: Vec<(u16, u64)>,
     /// Replies whose records did not reach their level, by outcome.
     pub unconfirmed: Vec<(&'static str, u64)>,
+}
+
+/// The state of a set of keys of tokens that a backend publishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenKeysStatus {
+    /// Name of the section of the configuration.
+    pub section: String,
+    /// Name of the backend.
+    pub backend: String,
+    /// Whether a set is there. Without a set, every token gets 503.
+    pub is_there: bool,
+    /// Reason why the last fetch failed, and the time since the first failure in a row.
+    pub trouble: Option<(String, Duration)>,
 }
 
 /// The state of one worker.
@@ -104,6 +120,17 @@ impl ServerWatch {
         plan.backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
+    /// Returns the state of the sets of keys that backends publish.
+    fn token_keys(&self) -> Vec<TokenKeysStatus> {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let state = |(section, keys): (&str, &Arc<RemoteKeys>)| {
+            let (is_there, trouble) = keys.trouble();
+            let (section, backend) = (section.to_owned(), keys.source.backend.clone());
+            TokenKeysStatus { section, backend, is_there, trouble }
+        };
+        plan.remote_keys().into_iter().map(state).collect()
+    }
+
     /// Returns the state of the server.
     pub fn status(&self) -> ServerStatus {
         let (capacity, sum) = (&self.capacity, |count: fn(&WorkerCells) -> u64| -> u64 {
@@ -125,6 +152,7 @@ impl ServerWatch {
                 .collect(),
             routes: self.routes(),
             backends: self.backends(),
+            token_keys: self.token_keys(),
             unrouted,
             connections: capacity.connections(),
             connections_max: capacity.connections_max(),

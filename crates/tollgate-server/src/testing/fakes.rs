@@ -55,6 +55,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         content: content.clone(),
         client_certificate: None,
         signature: None,
+        caller: None,
     };
     let request = Request {
         head: head(&asked, &Limits::default()).map_err(invalid)?,
@@ -63,6 +64,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         tls: None,
         id: RequestId::Made(Uuid::nil()),
         time_us,
+        caller: None,
         trace_rule: TraceRule::Off,
         body: content.unwrap_or_default().into(),
         context: Context::default(),

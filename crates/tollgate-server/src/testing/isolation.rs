@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate_http::route::MatchedPath;
 use tollgate_http::{RequestHead, UriScheme};
-use tollgate_script::{Clock, Context, Request, RequestId, TlsSession, TraceRule};
+use tollgate_script::{Caller, Clock, Context, Request, RequestId, TlsSession, TraceRule};
 
 use crate::handler::{Endpoint, Exchange, Routes};
 use crate::options::ServerOptions;
@@ -63,6 +63,7 @@ pub(super) fn exchange(
     (id, clock): (RequestId, &Clock),
     tls: Option<Rc<TlsSession>>,
     content: Bytes,
+    caller: Option<Rc<Caller>>,
 ) -> Exchange {
     let request = Request {
         head,
@@ -71,6 +72,7 @@ pub(super) fn exchange(
         tls,
         id,
         time_us: clock.wall_us(),
+        caller,
         trace_rule: TraceRule::TakeOrMake,
         body: content.into(),
         context: Context::default(),

@@ -6,6 +6,8 @@
 mod arriving;
 mod as_it_came;
 mod asking;
+mod auth;
+mod auth_jwt;
 mod backend;
 mod bodies;
 mod closing;

@@ -127,7 +127,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
             &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
             &["record", "shared", "text", "ticker", "tls"],
-            &["arguments", "emitted", "form_parts", "options", "require", "trace"],
+            &["arguments", "caller", "emitted", "form_parts", "options", "require", "trace"],
             &["times"],
             &["precondition", "request", "uploads", "waits"],
             &["reach", "sys"],
@@ -258,6 +258,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["reply"],
             // The handlers of a request, and the gates that refuse it.
             &["cors", "dev", "https", "overload", "row", "spool", "verify"],
+            // Proof of the caller, which counts failures like a rate.
+            &["auth"],
             &["app", "handler"],
             &["check", "service"],
             // The parts that connections share, the search for the route of a request, and connections.

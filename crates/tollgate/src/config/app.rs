@@ -12,10 +12,13 @@ use std::sync::Arc;
 use tollgate_http::route::canonical_host;
 use tollgate_log::LogOptions;
 use tollgate_server::{
-    AppSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile, StreamSpec,
+    AppSpec, AuthSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile,
+    StreamSpec,
 };
 
 use super::access::Reachable;
+use super::auth::Auths;
+use super::auth_file::AuthPlace;
 use super::defaults::APP_FILE;
 use super::env::Environment;
 use super::fault::{Faults, Location};
@@ -74,6 +77,8 @@ pub(crate) struct Mount {
     pub(crate) stream_prefix: String,
     /// The streams of the app, by their index among all streams.
     pub(super) streams: Vec<usize>,
+    /// The credentials that the app defines.
+    pub(super) auths: Vec<Arc<AuthSpec>>,
     /// The text of its `app.toml`.
     pub(crate) text: SourceFile,
 }
@@ -114,6 +119,8 @@ pub(super) struct AppDefaults<'a> {
     /// The databases that mounts may grant.
     pub(super) databases: &'a [Arc<dyn Database>],
     pub(super) backends: &'a [BackendOptions],
+    /// The credentials of the server, which routes of apps may name too.
+    pub(super) auths: &'a [Arc<AuthSpec>],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) reach: ReachableBounds,
@@ -239,7 +246,8 @@ fn read(
         Err(error) => return root.add_faults(error.faults),
     };
     let source = source_file(&dir.join(APP_FILE), &text);
-    let mount = Mount { path, host, dir, stream_prefix, streams: Vec::new(), text: source };
+    let mount =
+        Mount { path, host, dir, stream_prefix, streams: Vec::new(), auths: Vec::new(), text: source };
     let reachable = Reachable {
         folder: defaults.folder,
         log: defaults.log,
@@ -253,10 +261,10 @@ fn read(
         let context = Context { faults: &faults, env: &env };
         let section = Section::new(context, "the file", 0..0, document.get_ref());
         let app = Bundle { mount: &mount, place: &place, granted: &granted, index: apps.mounts.len() };
-        let (spec, routes, own) = app.read(section, script, defaults, streams);
+        let (spec, routes, own, auths) = app.read(section, script, defaults, streams);
         apps.specs.push(spec);
         apps.routes.extend(routes);
-        apps.mounts.push(Mount { streams: own, ..mount });
+        apps.mounts.push(Mount { streams: own, auths, ..mount });
         apps.places.push(place);
     }
     root.add_faults(faults.into_error().faults);
@@ -302,7 +310,7 @@ impl Bundle<'_> {
         mounted: Option<Section<'_>>,
         defaults: &AppDefaults<'_>,
         streams: &mut Streams,
-    ) -> (AppSpec, Routes, Vec<usize>) {
+    ) -> (AppSpec, Routes, Vec<usize>, Vec<Arc<AuthSpec>>) {
         let mut limits = root.table("limits");
         let (body_bytes_max, body_pace) = (defaults.body_bytes_max, defaults.body_pace);
         let mut bounds = RouteBounds { body_bytes_max, body_pace, concurrency_max: None };
@@ -328,7 +336,11 @@ impl Bundle<'_> {
         let reachable = Reachable { access, ..reachable };
         let own = Streams::read(&mut root);
         let places = self.join(&own, streams, &root);
+        let auth_place = AuthPlace { folder: &self.mount.dir, backends: defaults.backends, is_app: true };
+        let auths = Auths::read(&mut root, auth_place, format!("{} ", self.mount.name()));
+        let own_auths = auths.specs.clone();
         let route_defaults = RouteDefaults {
+            auths: auths.with(defaults.auths),
             folder: &self.mount.dir,
             streams: &own.specs,
             backends: defaults.backends,
@@ -357,7 +369,7 @@ impl Bundle<'_> {
         let script = HostOptions { base: base.clone(), shared: Default::default(), ..host };
         let names = own.specs.iter().map(|spec| spec.name.clone());
         let streams = names.zip(places.iter().copied()).collect();
-        (AppSpec { base, host: self.mount.host.clone(), streams, script }, routes, places)
+        (AppSpec { base, host: self.mount.host.clone(), streams, script }, routes, places, own_auths)
     }
 
     /// Places a route below the mount: sets its path, host, app and stream.

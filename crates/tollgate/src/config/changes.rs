@@ -12,7 +12,7 @@ use super::key::Reload;
 use super::sections::{Keys, sections};
 
 /// Sections of named tables. A reload adds or removes such a table as a whole.
-const NAMED: [&str; 5] = ["backend", "database", "ship", "sink", "stream"];
+const NAMED: [&str; 6] = ["auth", "backend", "database", "ship", "sink", "stream"];
 
 /// The value of a part that is added or removed as a whole: an app, a route, a named table.
 const THERE: &str = "there";

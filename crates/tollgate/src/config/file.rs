@@ -14,6 +14,8 @@ use toml::de::DeTable;
 use super::access::Reachable;
 use super::admin::admin;
 use super::app::{AppDefaults, AppTrust, apps, check_intruders};
+use super::auth::{Auths, key_files, secret_files};
+use super::auth_file::AuthPlace;
 use super::backend::backends;
 use super::backend_tls::{certificates_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
@@ -124,6 +126,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let (script, access) = script(root.table("script"), script::unwritten(), &reachable);
     let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root, folder);
+    let auths =
+        Auths::read(&mut root, AuthPlace { folder, backends: &backends, is_app: false }, String::new());
     let reach = ReachableBounds::new(&options.connection, &options.spool);
     let defaults = RouteDefaults {
         folder,
@@ -133,6 +137,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         body_pace: options.connection.body_pace,
         reach,
         reachable: Reachable { access, ..reachable },
+        auths: auths.clone(),
         is_app: false,
     };
     let access = defaults.reachable.access.clone();
@@ -146,6 +151,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         log: &log,
         databases: &readable,
         backends: &backends,
+        auths: &auths.specs,
         body_bytes_max,
         body_pace: options.connection.body_pace,
         reach,
@@ -178,12 +184,16 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     own.extend(files_of_databases(&databases));
     own.extend(keys_of_backends(&backends));
     own.extend(tls::keys_of(tls.as_deref()));
+    let of_routes = routes.specs.iter().filter_map(|route| Some(&route.auth.as_ref()?.spec));
+    let all_auths: Vec<_> = auths.specs.iter().chain(of_routes).cloned().collect();
+    own.extend(secret_files(all_auths.iter()));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
     own.extend(secrets_of_routes(&routes.specs));
     check_served(&root, &routes, &own);
     keep_apart(&mut routes.specs, &own);
     own.extend(certificates_of_backends(&backends));
     own.extend(tls::certificates_of(tls.as_deref()));
+    own.extend(key_files(all_auths.iter()));
     check_written_to(&root, &routes, &own);
     let reserve_bytes = defaults::spool_reserve_bytes(&log, &options.spool.dir);
     root.finish();
@@ -207,6 +217,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         },
         drain_delay,
         tls: tls_rules,
+        auths: auths.specs,
         admin,
         log,
         load,

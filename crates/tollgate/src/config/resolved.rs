@@ -3,14 +3,16 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_log::{LogOptions, SinkPlace};
-use tollgate_server::{Ack, ServerOptions, SourceFile};
+use tollgate_server::{Ack, AuthSpec, ServerOptions, SourceFile};
 
 use super::ack::AwaitedSink;
 use super::admin::Admin;
 use super::app::{Mount, write_mount};
+use super::auth::write_auth;
 use super::backend::write_backend;
 use super::database::ReadDatabase;
 use super::fault::Fault;
@@ -34,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) drain_delay: Duration,
     /// The rules of TLS handshakes.
     pub(super) tls: TlsRules,
+    /// The credentials that routes name.
+    pub(super) auths: Vec<Arc<AuthSpec>>,
     /// The address of the admin listener, and the clients that it answers.
     pub(crate) admin: Admin,
     /// The options of the log.
@@ -131,6 +135,7 @@ impl fmt::Display for Config {
             own_streams.filter(|(place, _)| !self.is_of_apps(*place)).map(|(_, stream)| stream);
         own_streams.try_for_each(|stream| write_stream(stream, &self.awaited, f))?;
         self.server.backends.iter().try_for_each(|backend| write_backend(backend, f))?;
+        self.auths.iter().try_for_each(|auth| write_auth(auth, f))?;
         let mut own_routes = self.server.routes.iter().filter(|route| route.app.is_none());
         own_routes.try_for_each(|route| write_route(route, &self.server, f))?;
         (0..self.mounts.len()).try_for_each(|app| self.write_app(app, f))?;
@@ -171,6 +176,7 @@ impl fmt::Display for AppText<'_> {
         let streams =
             config.mounts[*app].streams.iter().filter_map(|stream| config.server.streams.get(*stream));
         streams.into_iter().try_for_each(|stream| write_stream(stream, &config.awaited, f))?;
+        config.mounts[*app].auths.iter().try_for_each(|auth| write_auth(auth, f))?;
         let mut routes = config.server.routes.iter().filter(|route| route.app == Some(*app));
         routes.try_for_each(|route| write_route(route, &config.server, f))
     }

@@ -21,10 +21,10 @@ const PERIODS: [(&str, Duration); 3] =
 /// counts all requests of the route together.
 const CLIENT: &str = "request.remote_addr";
 const ROUTE: &str = "route";
-const BY_ALLOWED: &str =
-    "`request.remote_addr`, `request.header.NAME`, `request.cookie.NAME`, `request.query.NAME`, `route`";
-const BY_NAMES: &str =
-    "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
+const BY_ALLOWED: &str = "`request.remote_addr`, `request.auth.name`, `request.header.NAME`, `request.cookie.NAME`, \
+                          `request.query.NAME`, `route`";
+const BY_NAMES: &str = "request.remote_addr, request.auth.name, request.header.NAME, request.cookie.NAME, \
+                        request.query.NAME, route";
 
 keys! {
     /// A table of `rate_limit`.
@@ -65,7 +65,7 @@ fn rate(mut section: Section<'_>) -> Option<RateSpec> {
 }
 
 /// Reads `100/s`.
-fn parse_rate(text: &str) -> Option<(u32, Duration)> {
+pub(super) fn parse_rate(text: &str) -> Option<(u32, Duration)> {
     let (count, unit) = text.split_once('/')?;
     let (_, period) = PERIODS.into_iter().find(|(name, _)| *name == unit)?;
     let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
@@ -80,7 +80,10 @@ fn rate_key(section: &Section<'_>, by: &Written<String>) -> Option<RateKey> {
         (
             _,
             Some(
-                source @ (Source::RequestHeader(_) | Source::RequestCookie(_) | Source::RequestQueryItem(_)),
+                source @ (Source::RequestHeader(_)
+                | Source::RequestCookie(_)
+                | Source::RequestQueryItem(_)
+                | Source::RequestAuthName),
             ),
         ) => Some(RateKey::Named(source)),
         _ => None,
@@ -102,13 +105,22 @@ pub(super) fn show(rates: &[RateSpec]) -> String {
 
 fn show_rate(rate: &RateSpec) -> String {
     let RateSpec { count, period, by, .. } = rate;
-    let unit = PERIODS.iter().find(|(_, known)| known == period).map_or("", |(name, _)| name);
     let by = match by {
         RateKey::Route => ROUTE.to_owned(),
         RateKey::Client => CLIENT.to_owned(),
         RateKey::Named(source) => source.name(),
     };
-    inline(KEYS, rate, &[(RATE.name, Some(format!("\"{count}/{unit}\""))), (BY.name, Some(quoted(&by)))])
+    inline(
+        KEYS,
+        rate,
+        &[(RATE.name, Some(quoted(&show_count(*count, *period)))), (BY.name, Some(quoted(&by)))],
+    )
+}
+
+/// Shows a count in a period, as [`parse_rate`] reads it.
+pub(super) fn show_count(count: u32, period: Duration) -> String {
+    let unit = PERIODS.iter().find(|(_, known)| *known == period).map_or("", |(name, _)| name);
+    format!("{count}/{unit}")
 }
 
 #[cfg(test)]

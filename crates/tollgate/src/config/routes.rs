@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use tollgate_http::route::canonical_host;
 use tollgate_server::{
-    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, Origins, RouteLimits,
-    RouteSpec, ScriptAccess, ScriptFile, ServerOptions, StreamSpec,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, Origins, RateKey,
+    RateSpec, RouteAuth, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, Source, StreamSpec,
 };
 
 use super::access::{self, AccessKeys, Reachable};
+use super::auth::{Auths, route_auth, show_route};
+use super::auth_file::AuthPlace;
 use super::client_certificate;
 use super::cors;
 use super::defaults::OFF;
@@ -77,6 +79,8 @@ keys! {
     cors [CORS] = other("none", r#"`"*"`, or a [table](routing.md#pages-of-other-origins)"#);
     /// The certificates of clients that the route accepts. Others: 403.
     client_certificate [CLIENT_CERTIFICATE] = other("none", "`true`, or a [table](routing.md#certificates-of-clients)");
+    /// The credentials that a request needs.
+    auth [AUTH] = other("none", "the name of an `[auth.NAME]`, or a [table](routing.md#who-may-use-a-route)");
     /// Requests of the route in progress at once, over all workers. More: 503.
     concurrency_max = integer_or(OFF, CONCURRENCY) => concurrency_max;
     /// How many requests are allowed in a period. More: 429.
@@ -104,6 +108,8 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) reach: ReachableBounds,
     /// The folders and databases that scripts may reach.
     pub(super) reachable: Reachable<'a>,
+    /// The credentials that a route may name.
+    pub(super) auths: Auths,
     /// Whether the routes belong to an app. Such a route has no host, and no path outside of the app's
     /// folder.
     pub(super) is_app: bool,
@@ -223,6 +229,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let client_certificate = client_certificate::client_certificate(&mut section, &CLIENT_CERTIFICATE);
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
     let verify = verify::verify(&mut section, &VERIFY, defaults.folder);
+    let auth = auth(&mut section, defaults, (path.as_ref(), host.as_deref(), methods));
+    check_callers(&section, &rates, auth.as_ref());
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect(_))) && !after.is_empty() {
@@ -267,11 +275,32 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         client_certificate,
         limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
         verify,
+        auth,
         app: None,
         access,
         before,
         after,
     })
+}
+
+/// Takes the credentials of a route.
+fn auth(
+    section: &mut Section<'_>,
+    defaults: &RouteDefaults<'_>,
+    (path, host, methods): (Option<&Written<String>>, Option<&str>, Option<Methods>),
+) -> Option<RouteAuth> {
+    let RouteDefaults { folder, backends, is_app, .. } = *defaults;
+    let path = path.map_or("", |path| &path.value);
+    let methods = methods.map(show_methods).unwrap_or_default();
+    let name = format!("{path:?} {}{methods}", host.unwrap_or_default());
+    route_auth(section, &AUTH, &defaults.auths, AuthPlace { folder, backends, is_app }, name.trim_end())
+}
+
+/// Checks rates that count by the name of the caller, which only a route with credentials knows.
+fn check_callers(section: &Section<'_>, rates: &[RateSpec], auth: Option<&RouteAuth>) {
+    if auth.is_none() && rates.iter().any(|rate| rate.by == RateKey::Named(Source::RequestAuthName)) {
+        section.fault_of(RATE_LIMIT.name, "rate_limit by request.auth.name needs auth on the route");
+    }
 }
 
 /// Checks the methods of a handler. Files and `collect` answer only some methods. Other methods need a script
@@ -386,6 +415,7 @@ pub(super) fn write_route(
         (STREAM.name, stream.map(|stream| quoted(&stream.name))),
         (CORS.name, route.cors.as_ref().map(cors::show)),
         (CLIENT_CERTIFICATE.name, route.client_certificate.as_ref().map(client_certificate::show)),
+        (AUTH.name, route.auth.as_ref().map(show_route)),
         (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
         (VERIFY.name, route.verify.as_deref().map(verify::show)),
     ];

@@ -148,6 +148,38 @@ impl<'a> Section<'a> {
         self.entries.iter().filter_map(text).collect()
     }
 
+    /// Takes all keys with their values as JSON. A value is a text, an integer, a switch, or a list of these.
+    pub(super) fn named_values(self, allowed: &str) -> Vec<(String, Vec<serde_json::Value>)> {
+        let values = |entry: &KeyAndValue<'a>| {
+            let items = match entry.value.as_array() {
+                Some(items) => items.iter().map(|item| entry.item(item)).collect(),
+                None => vec![entry.clone()],
+            };
+            let values = items.iter().map(|item| self.simple(item, allowed)).collect::<Option<Vec<_>>>()?;
+            Some((entry.key.to_owned(), values))
+        };
+        self.entries.iter().filter_map(values).collect()
+    }
+
+    fn simple(&self, entry: &KeyAndValue<'_>, allowed: &str) -> Option<serde_json::Value> {
+        match entry.value {
+            DeValue::String(_) => self.text_of(entry, allowed).map(|text| text.value.into()),
+            DeValue::Boolean(value) => Some((*value).into()),
+            DeValue::Integer(number) => {
+                i64::from_str_radix(number.as_str(), number.radix()).ok().map(Into::into)
+            }
+            _ => {
+                self.mismatch(entry, allowed);
+                None
+            }
+        }
+    }
+
+    /// Takes keys without reading their values, because they have a fault already.
+    pub(super) fn ignore<O>(&mut self, keys: &[Key<O>]) {
+        self.known.extend(keys.iter().map(|key| key.facts.name));
+    }
+
     /// Takes a text that is required.
     pub(super) fn needed_text(&mut self, key: &'static str) -> Option<Written<String>> {
         if !self.has(key) {

@@ -2,9 +2,9 @@
 
 use super::key::{Facts, Key};
 use super::{
-    ack, admin, app, backend, client_certificate, collect, cors, database, files, handler, hsts, listen, log,
-    proxy, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
-    verify,
+    ack, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database, files, handler,
+    hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes,
+    sink, stream, tls, verify,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -36,6 +36,8 @@ pub(super) fn sections() -> Vec<Keys> {
         ("stream.columns", facts(rules::KEYS)),
         ("stream.columns.redact", facts(rules::REDACT_KEYS)),
         ("backend", facts(backend::KEYS)),
+        ("auth", facts(auth::KEYS)),
+        ("auth.jwt", facts(auth_jwt::KEYS)),
         ("route", facts(routes::KEYS)),
         ("route.files", facts(files::KEYS)),
         ("route.proxy", facts(proxy::KEYS)),
@@ -43,6 +45,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("route.reply", facts(handler::KEYS)),
         ("route.cors", facts(cors::KEYS)),
         ("route.client_certificate", facts(client_certificate::KEYS)),
+        ("route.auth", facts(auth::ROUTE_KEYS)),
         ("route.rate_limit", facts(route_limits::KEYS)),
         ("route.verify", facts(verify::KEYS)),
         ("app", facts(app::KEYS)),

@@ -210,6 +210,15 @@ fn check_redaction(columns: &[Written<ColumnSpec>], section: &Section<'_>) {
         columns.iter().partition(|column| column.value.rules.redaction.is_some());
     for column in shown {
         let source = &column.value.source;
+        if source.is_secret() {
+            let text = format!(
+                "column {:?} keeps {}, which has passwords and tokens of clients: add redact, or use \
+                 request.auth.name",
+                column.value.name,
+                source.name()
+            );
+            section.fault_at(&column.span, text);
+        }
         if let Some(hidden) = hidden.iter().find(|hidden| source.holds(&hidden.value.source)) {
             let (name, other) = (&column.value.name, &hidden.value.name);
             let text = format!(

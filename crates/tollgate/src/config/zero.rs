@@ -66,6 +66,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         },
         drain_delay,
         tls: tls::unwritten(),
+        auths: Vec::new(),
         admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),

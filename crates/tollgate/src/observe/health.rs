@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
-use tollgate_server::{BackendSnapshot, ServerStatus};
+use tollgate_server::{BackendSnapshot, ServerStatus, TokenKeysStatus};
 
 use self::certificates::CertificateTrouble;
 use self::fetching::FetchTrouble;
@@ -82,6 +82,8 @@ pub(crate) enum Code {
     BackendDown,
     BackendUnresolved,
     BackendImpaired,
+    TokenKeysMissing,
+    TokenKeysOld,
     ScriptsBehind,
     MemoryShort,
     ShipForked,
@@ -102,10 +104,12 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 45] = [
+    pub(crate) const ALL: [Self; 47] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
+        Self::TokenKeysMissing,
+        Self::TokenKeysOld,
         Self::ScriptsBehind,
         Self::MemoryShort,
         Self::DescriptorsFull,
@@ -182,6 +186,8 @@ impl Code {
             Self::BackendDown => "backend_down",
             Self::BackendUnresolved => "backend_unresolved",
             Self::BackendImpaired => "backend_impaired",
+            Self::TokenKeysMissing => "token_keys_missing",
+            Self::TokenKeysOld => "token_keys_old",
             Self::ShipForked => "ship_forked",
             Self::NodeTwice => "node_twice",
             Self::ShipStalled => "ship_stalled",
@@ -230,6 +236,8 @@ impl Code {
             | Self::BackendDown
             | Self::BackendUnresolved
             | Self::BackendImpaired
+            | Self::TokenKeysMissing
+            | Self::TokenKeysOld
             | Self::ScriptsBehind
             | Self::MemoryShort
             | Self::ShipForked
@@ -316,6 +324,14 @@ impl Code {
             Self::BackendImpaired => {
                 "check these addresses and names: requests go to the other addresses of the backend, if it \
                  has any"
+            }
+            Self::TokenKeysMissing => {
+                "check the backend and the path of its jwt: every token of its routes gets 503 until the keys \
+                 are there"
+            }
+            Self::TokenKeysOld => {
+                "check the backend and the path of its jwt: the last keys verify tokens meanwhile, and tokens \
+                 of newer keys get 401"
             }
             Self::ClockOff => "set the clock (timedatectl): no restart is needed",
             Self::ReloadRefused => {
@@ -565,6 +581,7 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
         health.add(Code::ScriptsBehind, text);
     }
     server.backends.iter().for_each(|backend| look_at_backend(health, backend));
+    server.token_keys.iter().for_each(|keys| look_at_token_keys(health, keys));
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {
         health.add(
@@ -605,6 +622,15 @@ fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         health.add(Code::BackendImpaired, format!("backend {name}: {shown}{more}"));
     }
+}
+
+/// Reports keys of tokens that a backend does not publish now. A start begins without keys, so that a first
+/// fetch which has not failed is no finding.
+fn look_at_token_keys(health: &mut Health, keys: &TokenKeysStatus) {
+    let Some((reason, since)) = &keys.trouble else { return };
+    let (section, backend, seconds) = (&keys.section, &keys.backend, since.as_secs());
+    let text = format!("{section} gets no keys of tokens from backend {backend} for {seconds} s: {reason}");
+    health.add(if keys.is_there { Code::TokenKeysOld } else { Code::TokenKeysMissing }, text);
 }
 
 fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Duration) {

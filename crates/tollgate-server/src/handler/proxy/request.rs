@@ -33,7 +33,9 @@ impl Proxy {
         };
         let (method, name) = (head.method(), head.method_name());
         let mut out = Outgoing::with_method(method, name, host, |target| self.write_target(target, head));
-        self.push_fields(&mut out, request, exchange.is_from_proxy());
+        let name_header = exchange.endpoint.name_header();
+        self.push_fields(&mut out, request, exchange.is_from_proxy(), name_header);
+        self.push_caller(&mut out, request, name_header);
         self.push_origin(&mut out, exchange);
         let via: &[u8] = match head.version() {
             Version::Http11 => b"1.1 tollgate",
@@ -73,7 +75,13 @@ impl Proxy {
 
     /// Copies fields, except fields of the connection, fields that `Connection` names, fields that the server
     /// writes, and fields that the route removes.
-    fn push_fields(&self, out: &mut Outgoing, request: &Request, is_from_proxy: bool) {
+    fn push_fields(
+        &self,
+        out: &mut Outgoing,
+        request: &Request,
+        is_from_proxy: bool,
+        name_header: Option<&str>,
+    ) {
         let head = &request.head;
         // The request gets a new trace field with the span of this server, so the received trace fields are
         // left out. With traces off, they are copied like any other field.
@@ -88,6 +96,7 @@ impl Proxy {
                 || (self.strips() && is(X_FORWARDED_PREFIX))
                 || is_hop_by_hop_field(name)
                 || is_forged
+                || name_header.is_some_and(is)
                 || (ends_traces && TRACE_FIELDS.into_iter().any(is))
                 || (head.connection_names_fields() && is_named_by_connection(head, name))
                 || self.spec.remove_headers.iter().any(|removed| is(removed))
@@ -103,6 +112,15 @@ impl Proxy {
             } else {
                 out.push_sound(name, value);
             }
+        }
+    }
+
+    /// Adds the name of the caller. A name has no control characters, so it is a valid value.
+    fn push_caller(&self, out: &mut Outgoing, request: &Request, name_header: Option<&str>) {
+        if let (Some(field), Some(caller)) = (name_header, &request.caller)
+            && !self.is_set(field)
+        {
+            out.push(field, caller.name.as_bytes());
         }
     }
 

@@ -43,6 +43,12 @@ pub enum Source {
     RequestCookie(String),
     /// The value of `{NAME}` in the route's path.
     RequestParam(String),
+    /// The name of the caller whose credentials are valid.
+    RequestAuthName,
+    /// The scheme that proved the caller: `basic`, `bearer` or `jwt`.
+    RequestAuthScheme,
+    /// A claim of the caller's JSON Web Token.
+    RequestAuthClaim(FieldPath),
     /// The status of the reply.
     ReplyStatus,
     /// Microseconds from the complete head of the request to the head of the reply.
@@ -79,7 +85,7 @@ const TEXTUAL: [ColumnType; 7] = [
 ];
 
 /// The sources with a fixed name.
-const PLAIN: [(&str, Source); 25] = [
+const PLAIN: [(&str, Source); 27] = [
     ("request.time", Source::RequestTime),
     ("request.id", Source::RequestId),
     ("request.trace_id", Source::RequestTraceId),
@@ -97,6 +103,8 @@ const PLAIN: [(&str, Source); 25] = [
     ("request.tls.client_san", Source::RequestTls(TlsPart::ClientNames)),
     ("request.tls.client_fingerprint", Source::RequestTls(TlsPart::ClientFingerprint)),
     ("request.body_bytes", Source::RequestBodyBytes),
+    ("request.auth.name", Source::RequestAuthName),
+    ("request.auth.scheme", Source::RequestAuthScheme),
     ("reply.status", Source::ReplyStatus),
     ("reply.time_us", Source::ReplyTimeUs),
     ("reply.bytes", Source::ReplyBytes),
@@ -107,10 +115,12 @@ const PLAIN: [(&str, Source); 25] = [
     ("log.node", Source::LogNode),
 ];
 const LOG_SEQUENCE: &str = "log.sequence";
+/// The beginning of the names of claims.
+const CLAIMS: &str = "request.auth.claims.";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 32] = [
+    pub const NAMES: [&'static str; 35] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -132,6 +142,9 @@ impl Source {
         "request.header.NAME",
         "request.cookie.NAME",
         "request.param.NAME",
+        "request.auth.name",
+        "request.auth.scheme",
+        "request.auth.claims.NAME",
         "reply.status",
         "reply.time_us",
         "reply.bytes",
@@ -170,6 +183,9 @@ impl Source {
         if let Some(field) = name.strip_prefix("envelope.") {
             return FieldPath::parse(field).ok().map(Self::EnvelopeField);
         }
+        if let Some(claim) = name.strip_prefix(CLAIMS) {
+            return FieldPath::parse(claim).ok().map(Self::RequestAuthClaim);
+        }
         let (part, rest) =
             name.strip_prefix("request.")?.split_once('.').filter(|(_, rest)| !rest.is_empty())?;
         let named = match part {
@@ -189,6 +205,7 @@ impl Source {
             Self::RequestQueryItem(name) => format!("request.query.{name}"),
             Self::RequestCookie(name) => format!("request.cookie.{name}"),
             Self::RequestParam(name) => format!("request.param.{name}"),
+            Self::RequestAuthClaim(path) => format!("{CLAIMS}{path}"),
             Self::RecordField(path) => format!("record.{path}"),
             Self::EnvelopeField(path) => format!("envelope.{path}"),
             plain => {
@@ -208,6 +225,8 @@ impl Source {
             | Self::RequestPath
             | Self::RequestQuery
             | Self::RequestHost
+            | Self::RequestAuthName
+            | Self::RequestAuthScheme
             | Self::ReplyOutcome
             | Self::LogNode => &[ColumnType::Text],
             Self::RequestHeader(_)
@@ -222,7 +241,7 @@ impl Source {
             | Self::ReplyBytes
             | Self::LogSequence => &[ColumnType::Int],
             Self::Body => &[ColumnType::Bytes, ColumnType::Text],
-            Self::RecordField(_) | Self::EnvelopeField(_) => &ColumnType::ALL,
+            Self::RecordField(_) | Self::EnvelopeField(_) | Self::RequestAuthClaim(_) => &ColumnType::ALL,
             Self::Record => &[ColumnType::Json],
             Self::LogId => &[ColumnType::Uuid],
         }
@@ -260,6 +279,7 @@ impl Source {
             | (Self::Body, Self::EnvelopeField(_))
             | (Self::Body, Self::Record) => true,
             (Self::RecordField(path), Self::RecordField(other))
+            | (Self::RequestAuthClaim(path), Self::RequestAuthClaim(other))
             | (Self::EnvelopeField(path), Self::EnvelopeField(other)) => path.holds(other),
             (one, other) => one == other,
         }
@@ -269,6 +289,7 @@ impl Source {
     pub fn dotted(&self) -> Option<String> {
         match self {
             Self::RecordField(path) => path.dotted().map(|pointer| format!("record.{pointer}")),
+            Self::RequestAuthClaim(path) => path.dotted().map(|pointer| format!("{CLAIMS}{pointer}")),
             Self::EnvelopeField(path) => path.dotted().map(|pointer| format!("envelope.{pointer}")),
             _ => None,
         }
@@ -278,9 +299,18 @@ impl Source {
     pub fn pointer(&self) -> Option<String> {
         match self {
             Self::RecordField(path) => Some(format!("record.{}", path.pointer())),
+            Self::RequestAuthClaim(path) => Some(format!("{CLAIMS}{}", path.pointer())),
             Self::EnvelopeField(path) => Some(format!("envelope.{}", path.pointer())),
             _ => None,
         }
+    }
+
+    /// Returns whether the value contains credentials of a client.
+    pub fn is_secret(&self) -> bool {
+        let is_credential = |name: &str| {
+            name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("proxy-authorization")
+        };
+        matches!(self, Self::RequestHeader(name) if is_credential(name))
     }
 
     /// Returns the reason why no request can have this source. Returns `None` if a request can have this

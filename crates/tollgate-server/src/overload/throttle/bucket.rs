@@ -31,6 +31,12 @@ impl Bucket {
         let over_ns = (next_ns - now_ns).saturating_sub(self.room_ns);
         if over_ns == 0 { Ok(next_ns) } else { Err(Duration::from_nanos(over_ns)) }
     }
+
+    /// Returns the time until the next token of a bucket that would be full at `full_ns`. Returns `None` if a
+    /// token is available.
+    pub(super) fn wait(self, full_ns: u64, now_ns: u64) -> Option<Duration> {
+        self.take(full_ns, now_ns).err()
+    }
 }
 
 #[cfg(test)]

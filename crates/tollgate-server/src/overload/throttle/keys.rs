@@ -27,6 +27,8 @@ type Slot = [u64; 2];
 #[derive(Debug)]
 pub(super) struct Keys {
     hasher: RandomState,
+    /// Number of sets in each shard.
+    sets: usize,
     shards: Box<[Shard]>,
 }
 
@@ -40,7 +42,8 @@ impl Keys {
         let slots = keys_max.max(WAYS).next_power_of_two();
         let shards = (slots / WAYS).min(SHARDS_MAX);
         let shard = |_| Shard(Mutex::new(vec![[0; 2]; slots / shards]));
-        Self { hasher: RandomState::new(), shards: (0..shards).map(shard).collect() }
+        let sets = slots / shards / WAYS;
+        Self { hasher: RandomState::new(), sets, shards: (0..shards).map(shard).collect() }
     }
 
     /// Removes a token from the single bucket that all requests share.
@@ -59,6 +62,15 @@ impl Keys {
         self.take(self.hasher.hash_one(client.map(client_key)), bucket, now_ns)
     }
 
+    /// Returns the time until the bucket of a client has a token. Returns `None` if it has one now.
+    pub(super) fn wait_of_client(&self, client: IpAddr, bucket: &Bucket, now_ns: u64) -> Option<Duration> {
+        let hash = self.hasher.hash_one(Some(client_key(client))).max(1);
+        let (shard, set) = self.place(hash);
+        let slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = slots.get(set..set + WAYS)?.iter().find(|[known, _]| *known == hash);
+        known.and_then(|[_, full_ns]| bucket.wait(*full_ns, now_ns))
+    }
+
     /// Removes a token from the bucket of a key that the request names.
     pub(super) fn take_of_key(&self, key: &[u8], bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         self.take(self.hasher.hash_one(key), bucket, now_ns)
@@ -67,14 +79,18 @@ impl Keys {
     fn take(&self, hash: u64, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         // The hash is not zero, because zero marks an empty slot.
         let hash = hash.max(1);
-        let shard = &self.shards[hash as usize % self.shards.len()];
+        let (shard, set) = self.place(hash);
         // A poisoned lock is used as well, because a table that a panic interrupted is still usable.
         let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sets = slots.len() / WAYS;
-        let set = (hash >> 32) as usize % sets * WAYS;
         let slot = slot_of(&mut slots[set..set + WAYS], hash);
         slot[1] = bucket.take(slot[1], now_ns)?;
         Ok(())
+    }
+
+    /// Returns the shard of a key, and the first slot of its set.
+    fn place(&self, hash: u64) -> (&Shard, usize) {
+        let shard = &self.shards[hash as usize % self.shards.len()];
+        (shard, (hash >> 32) as usize % self.sets * WAYS)
     }
 }
 

@@ -5,6 +5,7 @@
 //! counts while the route and the rule are unchanged.
 
 mod bucket;
+mod failed_logins;
 mod keys;
 
 use std::net::IpAddr;
@@ -16,10 +17,11 @@ use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::observe::{Refusal, RouteName};
-use crate::options::stream::named;
+use crate::options::stream::{Source, named};
 use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
 use crate::reply::Reply;
 use bucket::Bucket;
+pub(crate) use failed_logins::FailedLogins;
 use keys::Keys;
 use tollgate_meter::OncePerPause;
 
@@ -151,7 +153,7 @@ impl Throttle {
         client: impl Fn() -> Option<IpAddr>,
         now: Instant,
     ) -> Result<RequestPermit, Excess> {
-        for rate in &self.rates {
+        for rate in self.rates.iter().filter(|rate| !rate.is_by_caller()) {
             rate.take(head, &client, now).map_err(|wait_s| Excess::Rate { wait_s })?;
         }
         if self.running.fetch_add(1, Ordering::Relaxed) >= self.concurrency_max {
@@ -159,6 +161,15 @@ impl Throttle {
             return Err(Excess::Concurrency);
         }
         Ok(RequestPermit(self.running.clone()))
+    }
+
+    /// Admits a request whose caller is known, or returns the exceeded limit. This call checks the rules that
+    /// count by the name of the caller.
+    pub(crate) fn admit_caller(&self, name: &str, now: Instant) -> Result<(), Excess> {
+        for rate in self.rates.iter().filter(|rate| rate.is_by_caller()) {
+            rate.take_of_caller(name, now).map_err(|wait_s| Excess::Rate { wait_s })?;
+        }
+        Ok(())
     }
 }
 
@@ -172,9 +183,25 @@ impl Rate {
         }
     }
 
+    /// Returns whether the rule counts by the name of the caller, which is known only after its credentials
+    /// were checked.
+    fn is_by_caller(&self) -> bool {
+        self.spec.by == RateKey::Named(Source::RequestAuthName)
+    }
+
+    /// Removes a token of a caller, or returns the seconds until a token is available.
+    fn take_of_caller(&self, name: &str, now: Instant) -> Result<(), u64> {
+        let taken = self.keys.take_of_key(name.as_bytes(), &self.bucket, self.now_ns(now));
+        taken.map_err(whole_seconds)
+    }
+
+    fn now_ns(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.begun).as_nanos() as u64
+    }
+
     /// Removes a token, or returns the seconds until a token is available.
     fn take(&self, head: &RequestHead, client: impl Fn() -> Option<IpAddr>, now: Instant) -> Result<(), u64> {
-        let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
+        let now_ns = self.now_ns(now);
         let taken = match &self.spec.by {
             RateKey::Route => self.keys.take_of_all(&self.bucket, now_ns),
             RateKey::Client => self.keys.take_of_client(client(), &self.bucket, now_ns),
@@ -183,8 +210,13 @@ impl Rate {
                 None => self.keys.take_of_client(client(), &self.bucket, now_ns),
             },
         };
-        taken.map_err(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+        taken.map_err(whole_seconds)
     }
+}
+
+/// Rounds a time up to whole seconds, for `Retry-After`.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 #[cfg(test)]

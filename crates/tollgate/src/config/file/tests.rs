@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 
 mod apps;
+mod auth;
 mod backends;
 mod collect;
 mod every_key;
@@ -27,6 +28,7 @@ fn app() -> tempfile::TempDir {
 fn env(name: &str) -> Option<String> {
     match name {
         "SECRET" => return Some("0123456789abcdef".to_owned()),
+        "LONG_SECRET" => return Some("0123456789abcdef0123456789abcdef".to_owned()),
         "SHORT" => return Some("0123456789".to_owned()),
         _ => {}
     }
@@ -75,7 +77,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, tls, certificate, log, admin, load, database, script, stream, backend, route, app, sink, ship",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, tls, certificate, log, admin, load, database, script, stream, backend, auth, route, app, sink, ship",
         ],
     );
     check(

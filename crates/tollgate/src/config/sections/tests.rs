@@ -43,7 +43,7 @@ fn title(path: &str) -> String {
     match path.rsplit('.').next().unwrap_or(path) {
         name if name != path => name.to_owned(),
         "route" | "app" | "certificate" => format!("[[{path}]]"),
-        "backend" | "database" | "ship" | "sink" | "stream" => format!("[{path}.NAME]"),
+        "auth" | "backend" | "database" | "ship" | "sink" | "stream" => format!("[{path}.NAME]"),
         _ => format!("[{path}]"),
     }
 }

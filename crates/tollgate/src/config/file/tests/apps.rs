@@ -144,7 +144,7 @@ fn faults_of_an_app_are_told_with_its_own_file_and_line() {
         [
             "a/app.toml:3:10: script \"nothing.luau\" is not a file: looked for a/nothing.luau",
             "a/app.toml:4:1: unknown key \"host\" in [[route]]",
-            "a/app.toml:5:2: unknown key \"server\" in the file, allowed: limits, script, stream, route",
+            "a/app.toml:5:2: unknown key \"server\" in the file, allowed: limits, script, stream, auth, route",
         ]
     );
     check_apps(&["[[route]\n"], &mount("/a", "a"), &["a/app.toml:1:9: unclosed array table, expected `]`"]);

@@ -7,12 +7,13 @@ use toml::{Table, Value};
 use super::super::super::changes::Change;
 use super::super::super::key::Reload;
 use super::super::super::sections::{Keys, sections};
+use super::auth::auth_files;
 use super::backends::{openssl, with_certificates};
 use super::*;
 
 const EVERY_KEY: &str = include_str!("every_key.toml");
 /// Sections whose tables have names.
-const NAMED: [&str; 5] = ["backend", "database", "ship", "sink", "stream"];
+const NAMED: [&str; 6] = ["auth", "backend", "database", "ship", "sink", "stream"];
 /// Each route prints the access of its scripts.
 const PRINTED_BY_ROUTES: [&str; 3] = ["file_dir", "upload_dir", "databases"];
 
@@ -29,6 +30,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(path("list.cnf"), list).unwrap();
     fs::write(path("index"), "").unwrap();
     openssl(dir.path(), "ca -gencrl -config list.cnf -keyfile ca.key -cert ca.pem -out revoked.pem");
+    auth_files(dir.path());
     fs::write(path("after.sql"), "select 1;\n").unwrap();
     fs::write(path("app/app.toml"), "[[route]]\npath = \"/\"\nreply = {}\n").unwrap();
     dir

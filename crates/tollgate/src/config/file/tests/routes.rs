@@ -311,7 +311,8 @@ fn a_folder_that_the_server_writes_to_is_not_served() {
 #[test]
 fn faults_of_limits_are_told() {
     let route = |text: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\n{text}\n");
-    let by = "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
+    let by = "request.remote_addr, request.auth.name, request.header.NAME, request.cookie.NAME, \
+              request.query.NAME, route";
     let rate = "1 to 1000000 in a second, a minute or an hour, like \"100/s\", \"10/m\", \"5/h\"";
     check(
         &route("concurrency_max = 0"),

@@ -33,6 +33,7 @@ Examples:
   tollgate log verify data/log         check all checksums and digests of a log
   tollgate sql \"SELECT count(*) FROM requests\"
   tollgate status --watch              show the state, and what to do, each second
+  tollgate auth password anna >>users  add a user to a password file
   tollgate audit                       check that the database has every record
   tollgate audit --store /mnt/handover count the records of this side of a hand-over
 
@@ -132,6 +133,23 @@ pub(crate) enum Command {
     },
     /// Check that each record of the log is in the database, or is accounted for
     Audit(AuditCommand),
+    /// Make a line for a password file or a token file
+    #[command(subcommand)]
+    Auth(AuthCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Read a password from stdin, and print its line for a password file
+    Password {
+        /// The name of the user
+        name: String,
+    },
+    /// Make a token. Its line for a token file goes to stdout, and the token to stderr
+    Token {
+        /// The name of the caller
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 
 mod admin;
 mod audit;
+mod auth;
 mod board;
 mod certificate_watch;
 mod certificates;
@@ -92,6 +93,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             status::run(&config, if json { Shown::Json } else { Shown::Screen })
         }
         Command::Audit(command) => audit::run(&command),
+        Command::Auth(command) => auth::run(command),
     }
 }
 

@@ -8,6 +8,7 @@ mod app_clock;
 mod app_tests;
 mod apps;
 mod audit_store;
+mod auth;
 #[path = "../../../tollgate-ship/tests/store/authority.rs"]
 mod authority;
 mod awkward;

@@ -39,7 +39,7 @@ pub fn civil_time(us: i64) -> Option<CivilTime> {
 }
 
 /// Returns the year, month and day of a number of days since 1970-01-01.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);

@@ -3,7 +3,7 @@
 //! The arithmetic uses the decimal digits of the text. A double has too few digits for seconds with six
 //! decimals.
 
-use crate::decimal::Decimal;
+use crate::decimal_text::DecimalText;
 use crate::range::TIMESTAMP_US;
 
 /// The unit of a number since 1970-01-01T00:00:00Z.
@@ -38,7 +38,7 @@ impl TimeUnit {
     ///
     /// Returns `None` if the text is no such number, or the time is outside [`TIMESTAMP_US`].
     pub fn microseconds(self, text: &str) -> Option<i64> {
-        let number = Decimal::parse(text)?;
+        let number = DecimalText::parse(text)?;
         let us = number.times_ten_to(self.exponent())?;
         TIMESTAMP_US.contains(&us).then_some(us)
     }

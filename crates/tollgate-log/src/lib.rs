@@ -26,6 +26,7 @@ mod append;
 mod appended;
 mod awaited;
 mod batch;
+mod column_type;
 mod commit;
 mod cursor;
 mod deleted;
@@ -54,6 +55,7 @@ mod segment_list;
 mod segment_writer;
 mod status;
 mod storage;
+mod value;
 mod verify;
 mod worker_batch;
 
@@ -61,6 +63,7 @@ pub use append::{Appender, Transaction};
 pub use appended::{AppendError, AppendedRecords, Level};
 pub use awaited::{Exception, Mishap, Settled, SinkBreaker, SinkPlace};
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
+pub use column_type::ColumnType;
 pub use commit::follower::Follower;
 pub use commit::state::Watermark;
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
@@ -72,14 +75,13 @@ pub use inspect::{BatchPart, FooterPart, Inspector, RecordContent, RecordPart, S
 pub use log::Log;
 pub use options::{LogOptions, OpenError, WorkerWrites};
 pub use queue_age::QueueState;
-pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
+pub use record::{Record, RecordBody, RowEncoder, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
 pub use room::{RoomState, reserve_bytes};
 pub use scan::{Failure, SegmentScan, scan_segment, segment_header};
 pub use schema::{
-    BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, SCHEMAS_MAX, Schema, SchemaError, SchemaId,
-    TooManySchemas,
+    BATCH_SCHEMAS_MAX, Column, ColumnOrigin, SCHEMAS_MAX, Schema, SchemaError, SchemaId, TooManySchemas,
 };
 pub use segment::{
     Digest, SEGMENT_HEADER_BYTES, SegmentDigestAlgorithm, SegmentFooter, SegmentHeader, SegmentName,
@@ -90,6 +92,7 @@ pub use status::{LogStatus, LogWatch};
 pub use storage::{
     DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
 };
+pub use value::Value;
 pub use verify::{
     BatchEnd, DigestedSegment, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, check_digest,
     log_ids, segments, verify_segment,

@@ -154,7 +154,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["appended", "descriptors", "id"],
             &["awaited", "error", "queue_age"],
             &["reader", "storage"],
-            &["deleted", "meter", "room", "schema"],
+            &["column_type", "deleted", "meter", "room"],
+            &["schema", "value"],
             // The format, from a record to a segment.
             &["record"],
             &["batch"],

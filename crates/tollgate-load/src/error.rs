@@ -1,5 +1,6 @@
 //! Errors of a sink, of the start and end of a loader, and of an audit.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
@@ -184,7 +185,7 @@ pub enum SinkError {
         /// Type of the column in the database.
         found: String,
         /// Type of the column in the stream.
-        wanted: &'static str,
+        wanted: Cow<'static, str>,
     },
     /// A log of an earlier run needs a column to which the configuration gives another type. The sink does
     /// not create the column with the old type, because rows of the configured stream would not fit it.
@@ -198,9 +199,9 @@ pub enum SinkError {
         /// Name of the column.
         column: String,
         /// Type of the column in the configuration.
-        declared: &'static str,
+        declared: Cow<'static, str>,
         /// Type of the column in the log.
-        found: &'static str,
+        found: Cow<'static, str>,
     },
 }
 

@@ -24,6 +24,7 @@
 
 mod append;
 mod appended;
+mod array_buffer;
 mod awaited;
 mod batch;
 mod column_type;
@@ -61,9 +62,10 @@ mod worker_batch;
 
 pub use append::{Appender, Transaction};
 pub use appended::{AppendError, AppendedRecords, Level};
+pub use array_buffer::{ArrayBuffer, ElementError, OwnedArray};
 pub use awaited::{Exception, Mishap, Settled, SinkBreaker, SinkPlace};
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
-pub use column_type::ColumnType;
+pub use column_type::{ColumnType, ElementType};
 pub use commit::follower::Follower;
 pub use commit::state::Watermark;
 pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
@@ -92,7 +94,7 @@ pub use status::{LogStatus, LogWatch};
 pub use storage::{
     DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
 };
-pub use value::Value;
+pub use value::{ARRAY_ELEMENTS_MAX, Array, Elements, Value};
 pub use verify::{
     BatchEnd, DigestedSegment, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, check_digest,
     log_ids, segments, verify_segment,

@@ -3,6 +3,7 @@
 
 use crate::error::FormatError;
 
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Reader<'a> {
     /// Name of the part that is read, for errors.
     what: &'static str,

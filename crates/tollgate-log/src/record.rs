@@ -2,6 +2,7 @@
 //!
 //! The worker encodes records into the batch that it gathers. Decoding borrows from the batch.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::FormatError;
@@ -22,9 +23,9 @@ pub enum ValueError {
         /// Name of the column.
         column: String,
         /// The type of the value.
-        found: &'static str,
+        found: Cow<'static, str>,
         /// The type of the column.
-        allowed: &'static str,
+        allowed: Cow<'static, str>,
     },
     /// The text has U+0000, which databases cannot store.
     #[error("column {column:?} takes no U+0000, found one at byte {at}")]
@@ -42,7 +43,7 @@ pub enum ValueError {
         /// The value found, shortened.
         found: String,
         /// Values that the column accepts.
-        allowed: &'static str,
+        allowed: Cow<'static, str>,
     },
     /// A required value is missing.
     #[error("column {column:?} is required, found nothing")]
@@ -58,6 +59,14 @@ pub enum ValueError {
         /// Bytes of the value.
         bytes: usize,
         /// Maximum bytes.
+        limit: usize,
+    },
+    /// The array has too many elements.
+    #[error("column {column:?} takes arrays of at most {limit} elements, found more")]
+    TooMany {
+        /// Name of the column.
+        column: String,
+        /// Maximum number of elements.
         limit: usize,
     },
     /// The JSON has more levels than databases are known to handle.
@@ -142,7 +151,7 @@ impl<'a> RowEncoder<'a> {
         self.column += 1;
         let Some(found) = value.column_type() else { return Ok(()) };
         let spec = &self.schema.columns()[column];
-        if found != spec.kind || !spec.origin.is_in_row() {
+        if !value.fits(spec.kind) || !spec.origin.is_in_row() {
             return Err(ValueError::Type {
                 column: spec.name.clone(),
                 found: found.name(),
@@ -256,14 +265,16 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
+    use crate::array_buffer::{ArrayBuffer, OwnedArray};
     use crate::column_type::ColumnType;
     use crate::schema::Column;
     use proptest::prelude::*;
+    use tollgate_value::{Date, Decimal, TimeOfDay};
 
     fn everything() -> Schema {
         let columns = ColumnType::ALL
             .iter()
-            .map(|kind| Column { name: kind.name().to_owned(), kind: *kind, origin: ColumnOrigin::Stored })
+            .map(|kind| Column { name: kind.name().into_owned(), kind: *kind, origin: ColumnOrigin::Stored })
             .collect();
         Schema::new("everything", columns).unwrap()
     }
@@ -301,15 +312,27 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_reads_as_it_was_written(
-            present in prop::array::uniform9(any::<bool>()),
+            present in prop::array::uniform22(any::<bool>()),
             flag: bool, int: i64, float in prop::num::f64::NORMAL, text in "[^\0]{0,40}",
-            bytes in prop::collection::vec(any::<u8>(), 0..40), time: i64, uuid: [u8; 16], address: IpAddr,
+            bytes in prop::collection::vec(any::<u8>(), 0..40), uuid: [u8; 16], address: IpAddr,
+            (coefficient, scale) in (-10_i128.pow(37)..10_i128.pow(37), 0_u8..=38),
+            (days, us) in (0..2_932_896, 0..86_400_000_000_i64),
         ) {
             let schema = everything();
-            let all = [
-                Value::Bool(flag), Value::Int(int), Value::Float(float), Value::Text(&text), Value::Bytes(&bytes),
-                Value::Timestamp(time), Value::Json("{}"), Value::Uuid(uuid), Value::Inet(address),
+            let scalars = [
+                Value::Bool(flag), Value::Int(int), Value::Float(float), Value::Text(&text),
+                Value::Bytes(&bytes),
+                Value::Timestamp(int), Value::Json("{}"), Value::Uuid(uuid), Value::Inet(address),
+                Value::Decimal(Decimal::new(coefficient, scale).unwrap()),
+                Value::Date(Date::from_days(days).unwrap()),
+                Value::Time(TimeOfDay::from_microseconds(us).unwrap()),
             ];
+            let arrays: Vec<_> = scalars.iter().filter_map(|value| {
+                let mut buffer = ArrayBuffer::new(value.column_type()?.as_element()?);
+                [*value, Value::Null, *value].into_iter().try_for_each(|value| buffer.push(value)).unwrap();
+                Some(buffer.finish())
+            }).collect();
+            let all: Vec<_> = scalars.into_iter().chain(arrays.iter().map(OwnedArray::value)).collect();
             let values: Vec<_> =
                 all.iter().zip(present).map(|(value, is)| if is { *value } else { Value::Null }).collect();
             let out = encode(&schema, &values);

@@ -208,6 +208,7 @@ impl Schema {
             out.push(column.origin.number());
             encode_name(&column.name, out);
             column.origin.encode_detail(out);
+            column.kind.encode_detail(out);
         }
     }
 
@@ -219,9 +220,9 @@ impl Schema {
         let mut columns = Vec::with_capacity(usize::from(count).min(COLUMNS_MAX));
         for _ in 0..count {
             let [kind, origin] = reader.array()?;
-            let kind = ColumnType::from_number(kind)?;
             let name = decode_name(&mut reader)?;
-            columns.push(Column { name, kind, origin: ColumnOrigin::decode_detail(origin, &mut reader)? });
+            let origin = ColumnOrigin::decode_detail(origin, &mut reader)?;
+            columns.push(Column { name, kind: ColumnType::decode_detail(kind, &mut reader)?, origin });
         }
         reader.finish("bytes after a schema")?;
         Self::new(&stream, columns).map_err(|_| FormatError::Value {
@@ -259,13 +260,47 @@ mod tests {
 
     #[test]
     fn a_schema_reads_as_it_was_written() {
-        let columns = ColumnType::ALL.iter().map(|kind| column(kind.name(), *kind)).collect();
+        let sizes = ["decimal(12,2)", "decimal(38,38)[]"].map(|name| ColumnType::from_name(name).unwrap());
+        let kinds = ColumnType::ALL.into_iter().chain(sizes);
+        let columns = kinds.map(|kind| column(&kind.name(), kind)).collect();
         let schema = Schema::new("everything", columns).unwrap();
         let mut body = Vec::new();
         schema.encode(&mut body);
         assert_eq!(Schema::decode(&body), Ok(schema));
         for cut in 0..body.len() {
             assert!(Schema::decode(&body[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_no_writer_writes_is_refused() {
+        let check = |kind: &[u8], expect: Option<&str>| {
+            // A stream "s" with a column "c".
+            let body = [&[1, 0, 1, b's', kind[0], 0, 1, b'c'], &kind[1..]].concat();
+            let found = Schema::decode(&body).map(|schema| schema.columns()[0].kind.name());
+            match expect {
+                Some(name) => assert_eq!(found.unwrap(), name),
+                None => assert!(matches!(found, Err(FormatError::Value { .. })), "{kind:?}: {found:?}"),
+            }
+        };
+        check(&[12], Some("time"));
+        check(&[10, 12, 2], Some("decimal(12,2)"));
+        check(&[10, 0, 0], Some("decimal"));
+        check(&[13, 10, 12, 2], Some("decimal(12,2)[]"));
+        check(&[13, 2], Some("int[]"));
+        for kind in [
+            &[0][..],
+            &[14],
+            &[255],
+            &[10, 39, 0],
+            &[10, 2, 3],
+            &[10, 0, 1],
+            &[13, 5],
+            &[13, 7],
+            &[13, 13],
+            &[13, 0],
+        ] {
+            check(kind, None);
         }
     }
 

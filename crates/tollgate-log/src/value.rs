@@ -1,8 +1,11 @@
 //! The values of columns, and their bytes in a row.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use crate::column_type::ColumnType;
+use tollgate_value::{Date, Decimal, TimeOfDay};
+
+use crate::column_type::{ColumnType, ElementType};
 use crate::error::FormatError;
 use crate::reader::{Reader, utf8};
 
@@ -29,12 +32,23 @@ pub enum Value<'a> {
     Uuid([u8; 16]),
     /// An IPv4 or IPv6 address.
     Inet(IpAddr),
+    /// An exact decimal number.
+    Decimal(Decimal),
+    /// A date.
+    Date(Date),
+    /// A time of a day.
+    Time(TimeOfDay),
+    /// A list of values of one type.
+    Array(Array<'a>),
 }
 
+/// Workers and loaders copy values, so a value must stay small.
+const _: () = assert!(size_of::<Value<'_>>() <= 24);
+
 impl Value<'_> {
-    /// Returns the type of a column that accepts the value. Returns `None` for null, because every column
+    /// Returns the type of the value. Decimals have no size. Returns `None` for null, because every column
     /// accepts null.
-    pub const fn column_type(&self) -> Option<ColumnType> {
+    pub fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
             Self::Null => return None,
             Self::Bool(_) => ColumnType::Bool,
@@ -46,7 +60,21 @@ impl Value<'_> {
             Self::Json(_) => ColumnType::Json,
             Self::Uuid(_) => ColumnType::Uuid,
             Self::Inet(_) => ColumnType::Inet,
+            Self::Decimal(_) => ColumnType::Decimal(None),
+            Self::Date(_) => ColumnType::Date,
+            Self::Time(_) => ColumnType::Time,
+            Self::Array(array) => ColumnType::Array(array.element_type()),
         })
+    }
+
+    /// Returns whether a column of a type stores the value.
+    pub fn fits(&self, kind: ColumnType) -> bool {
+        match (self, kind) {
+            (Self::Decimal(value), ColumnType::Decimal(Some(size))) => {
+                value.scale() == size.scale() && value.with_size(size).is_some()
+            }
+            _ => self.column_type().is_none_or(|found| found == kind.without_size()),
+        }
     }
 }
 
@@ -73,6 +101,13 @@ pub(crate) fn encode_value(out: &mut Vec<u8>, value: Value<'_>) {
             out.push(16);
             out.extend_from_slice(&value.octets());
         }
+        Value::Decimal(value) => {
+            out.push(value.scale());
+            out.extend_from_slice(&value.coefficient().to_le_bytes());
+        }
+        Value::Date(value) => out.extend_from_slice(&value.days().to_le_bytes()),
+        Value::Time(value) => out.extend_from_slice(&value.microseconds().to_le_bytes()),
+        Value::Array(value) => encode_sized(out, value.bytes()),
     }
 }
 
@@ -104,5 +139,145 @@ pub(crate) fn decode_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Res
                 });
             }
         }),
+        ColumnType::Decimal(_) => Value::Decimal(decode_decimal(reader)?),
+        ColumnType::Date => {
+            let days = i32::from_le_bytes(reader.array()?);
+            Value::Date(Date::from_days(days).ok_or(FormatError::Value {
+                what: "days of a date",
+                found: i64::from(days).cast_unsigned(),
+                allowed: "the years 0001 to 9999",
+            })?)
+        }
+        ColumnType::Time => {
+            let us = i64::from_le_bytes(reader.array()?);
+            Value::Time(TimeOfDay::from_microseconds(us).ok_or(FormatError::Value {
+                what: "microseconds of a time",
+                found: us.cast_unsigned(),
+                allowed: "0 to 86399999999",
+            })?)
+        }
+        ColumnType::Array(element) => Value::Array(Array::decode(element, reader.sized()?)?),
     })
 }
+
+fn decode_decimal(reader: &mut Reader<'_>) -> Result<Decimal, FormatError> {
+    let [scale] = reader.array()?;
+    Decimal::new(i128::from_le_bytes(reader.array()?), scale).ok_or(FormatError::Value {
+        what: "scale of a decimal",
+        found: scale.into(),
+        allowed: "0 to 38, with an integer of at most 38 digits",
+    })
+}
+
+/// Maximum number of elements of an array.
+pub const ARRAY_ELEMENTS_MAX: usize = 10_000;
+/// Bytes of an array before its bitmap: the number of the elements' type, and the count.
+const ARRAY_HEAD_BYTES: usize = 5;
+
+/// The value of an array column. [`ArrayBuffer`](crate::ArrayBuffer) makes arrays.
+///
+/// The bytes are those of the log. They were checked when they were read or made.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Array<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Array<'a> {
+    /// Decodes the bytes of an array, and checks all elements.
+    fn decode(element: ElementType, bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let mut elements = Elements::new(bytes)?;
+        let (found, expected) = (bytes[0], element.column_type().number());
+        if found != expected {
+            let (what, found) = ("type of an array's elements", found.into());
+            return Err(FormatError::Value { what, found, allowed: "the type that the schema has" });
+        }
+        while let Some(value) = elements.step() {
+            value?;
+        }
+        elements.reader.finish("bytes after an array")?;
+        Ok(Self { bytes })
+    }
+
+    /// Returns the array with bytes that [`array_bytes`] made.
+    pub(crate) const fn of_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    pub(crate) const fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the type of the elements. Decimals have no size.
+    pub fn element_type(self) -> ElementType {
+        let number = self.bytes.first();
+        let kinds = ColumnType::ALL.into_iter().filter(|kind| Some(&kind.number()) == number);
+        kinds.filter_map(ColumnType::as_element).next().unwrap_or(ElementType::Bool)
+    }
+
+    /// Returns the elements in order. An element may be null.
+    pub fn elements(self) -> Elements<'a> {
+        Elements::new(self.bytes).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.elements()).finish()
+    }
+}
+
+/// Returns the bytes of an array. `present` is the bitmap, and `values` are the bytes of the elements.
+pub(crate) fn array_bytes(element: ElementType, count: u32, present: &[u8], values: &[u8]) -> Vec<u8> {
+    let head = [&[element.column_type().number()][..], &count.to_le_bytes()].concat();
+    [&head, present, values].concat()
+}
+
+/// The elements of an array, in order.
+#[derive(Debug, Default, Clone)]
+pub struct Elements<'a> {
+    element: Option<ElementType>,
+    present: &'a [u8],
+    index: usize,
+    count: usize,
+    reader: Reader<'a>,
+}
+
+impl<'a> Elements<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, FormatError> {
+        let mut reader = Reader::new("array", bytes);
+        let [_, count @ ..] = reader.array::<ARRAY_HEAD_BYTES>()?;
+        let count = u32::from_le_bytes(count) as usize;
+        if count > ARRAY_ELEMENTS_MAX {
+            let (what, found) = ("count of an array's elements", count as u64);
+            return Err(FormatError::Value { what, found, allowed: "0 to 10000" });
+        }
+        let present = reader.take(count.div_ceil(8))?;
+        Ok(Self { element: Some(Array { bytes }.element_type()), present, index: 0, count, reader })
+    }
+
+    fn step(&mut self) -> Option<Result<Value<'a>, FormatError>> {
+        let (index, element) = (self.index, self.element?);
+        if index >= self.count {
+            return None;
+        }
+        self.index += 1;
+        match self.present[index / 8] & (1 << (index % 8)) {
+            0 => Some(Ok(Value::Null)),
+            _ => Some(decode_value(&mut self.reader, element.column_type())),
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        self.step()?.ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count - self.index, Some(self.count - self.index))
+    }
+}
+
+impl ExactSizeIterator for Elements<'_> {}

@@ -233,7 +233,7 @@ fn retyped_columns(stream: &StreamSpec, known: &[std::sync::Arc<Schema>]) -> Vec
     for column in &stream.columns {
         let mut columns = schemas.iter().flat_map(|schema| schema.table_columns());
         let newest = columns.find(|known| known.name.eq_ignore_ascii_case(&column.name));
-        if let Some(known) = newest.filter(|known| known.kind != column.kind) {
+        if let Some(known) = newest.filter(|known| known.kind.without_size() != column.kind.without_size()) {
             let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());
             faults.push(format!(
                 "column {name:?} of [stream.{}] is {found}, but {present} in the log and its table: \

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tollgate_log::{Column, Schema};
+use tollgate_log::{Column, ColumnType, Schema};
 
 use crate::error::SinkError;
 
@@ -63,6 +63,14 @@ impl DeclaredStreams {
         missing.iter().try_for_each(|column| check_type(declared, column, names))
     }
 
+    /// Returns the type with which a missing column is created: the type of the configuration, which may have
+    /// another size for a decimal.
+    pub(crate) fn type_of(&self, stream: &str, column: &Column) -> ColumnType {
+        let declared = self.0.iter().find(|declared| declared.stream() == stream);
+        let found = declared.and_then(|declared| find(declared, column, NameCase::Kept));
+        found.map_or(column.kind, |found| found.kind)
+    }
+
     fn check_name(&self, stream: &str, names: NameCase) -> Result<(), SinkError> {
         match self.0.iter().find(|declared| names.is_same(declared.stream(), stream)) {
             Some(twin) => Err(SinkError::StreamName {
@@ -77,15 +85,20 @@ impl DeclaredStreams {
     }
 }
 
+fn find<'a>(declared: &'a Schema, column: &Column, names: NameCase) -> Option<&'a Column> {
+    declared.table_columns().find(|other| names.is_same(&other.name, &column.name))
+}
+
 fn check_type(declared: &Schema, column: &Column, names: NameCase) -> Result<(), SinkError> {
-    let of_configuration = declared.table_columns().find(|other| names.is_same(&other.name, &column.name));
-    match of_configuration {
-        Some(other) if other.kind != column.kind => Err(SinkError::TypeDeclared {
-            stream: declared.stream().to_owned(),
-            column: column.name.clone(),
-            declared: other.kind.name(),
-            found: column.kind.name(),
-        }),
+    match find(declared, column, names) {
+        Some(other) if other.kind.without_size() != column.kind.without_size() => {
+            Err(SinkError::TypeDeclared {
+                stream: declared.stream().to_owned(),
+                column: column.name.clone(),
+                declared: other.kind.name(),
+                found: column.kind.name(),
+            })
+        }
         _ => Ok(()),
     }
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use tollgate_log::{ColumnType, Value};
-use tollgate_value::parse_timestamp;
+use tollgate_log::{ArrayBuffer, ColumnType, ElementType, OwnedArray, Value};
+use tollgate_value::{Date, Decimal, TimeOfDay, parse_timestamp};
 
 /// Parses an item. The values are read later, by the types of their columns. JSON values keep their text, at
 /// any depth.
@@ -28,7 +28,9 @@ pub(super) fn with_value<R>(
     json: &RawValue,
     take: impl FnOnce(&Value<'_>) -> R,
 ) -> Result<R, String> {
-    value_of(kind, json, take).ok_or_else(|| format!("column {name:?} takes {}, found {json}", kind.name()))
+    // A decimal of an item has the size of its column already. The column may have another size by now.
+    value_of(kind.without_size(), json, take)
+        .ok_or_else(|| format!("column {name:?} takes {}, found {json}", kind.name()))
 }
 
 fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -> R) -> Option<R> {
@@ -36,8 +38,9 @@ fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -
         return Some(take(&Value::Null));
     }
     let json = match kind {
-        // A JSON value is used without parsing.
-        ColumnType::Json => Json::Null,
+        // These types read the text of the JSON value.
+        ColumnType::Json | ColumnType::Array(_) => Json::Null,
+        ColumnType::Decimal(_) if !raw.get().starts_with('"') => Json::from(raw.get()),
         _ => serde_json::from_str(raw.get()).ok()?,
     };
     let text = json.as_str();
@@ -54,7 +57,19 @@ fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -
         ColumnType::Json => take(&Value::Json(raw.get())),
         ColumnType::Uuid => take(&Value::Uuid(uuid::Uuid::try_parse(text?).ok()?.into_bytes())),
         ColumnType::Inet => take(&Value::Inet(text?.parse().ok()?)),
+        ColumnType::Decimal(_) => take(&Value::Decimal(Decimal::parse(text?)?)),
+        ColumnType::Date => take(&Value::Date(Date::parse(text?)?)),
+        ColumnType::Time => take(&Value::Time(TimeOfDay::parse(text?)?)),
+        ColumnType::Array(element) => take(&array(element, raw)?.value()),
     })
+}
+
+fn array(element: ElementType, raw: &RawValue) -> Option<OwnedArray> {
+    let mut buffer = ArrayBuffer::new(element);
+    for raw in serde_json::from_str::<Vec<&RawValue>>(raw.get()).ok()? {
+        value_of(element.column_type(), raw, |value| buffer.push(*value))?.ok()?;
+    }
+    Some(buffer.finish())
 }
 
 fn not_finite(text: &str) -> Option<f64> {

@@ -48,7 +48,8 @@ pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
 }
 
 /// Returns a value as JSON. A value of the type json keeps its text, so no digit is lost, and the value may
-/// be nested too deeply to be parsed.
+/// be nested too deeply to be parsed. A decimal is a string, because most readers of JSON make a double of a
+/// number.
 pub(super) fn json_text(value: &Value<'_>) -> String {
     match value {
         Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
@@ -76,6 +77,10 @@ fn value_as_json(value: &Value<'_>) -> Json {
         },
         Value::Uuid(value) => Json::String(uuid::Uuid::from_bytes(*value).to_string()),
         Value::Inet(value) => Json::String(value.to_string()),
+        Value::Decimal(value) => Json::String(value.to_string()),
+        Value::Date(value) => Json::String(value.to_string()),
+        Value::Time(value) => Json::String(value.to_string()),
+        Value::Array(value) => Json::Array(value.elements().map(|value| value_as_json(&value)).collect()),
     }
 }
 

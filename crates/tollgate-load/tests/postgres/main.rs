@@ -18,3 +18,4 @@ mod site;
 mod standing;
 mod tables;
 mod tls;
+mod types;

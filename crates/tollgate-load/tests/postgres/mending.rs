@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tollgate_load::{ItemRow, Retried, skip};
 use tollgate_log::{
-    ColumnType, DiskStorage, Level, Schema, SchemaId, Sequence, Transaction, Value, segments,
+    ArrayBuffer, ColumnType, DiskStorage, Level, OwnedArray, Schema, SchemaId, Sequence, Transaction, Value,
+    segments,
 };
+use tollgate_value::{Date, Decimal, TimeOfDay};
 
 use crate::cluster::shared;
 use crate::site::{PATIENCE, Site, column, eventually, row, unread, visits};
@@ -171,7 +173,7 @@ fn rejects_that_two_try_at_once_become_one_row_each() {
 #[test]
 fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     let site = Site::new(shared());
-    let columns = ColumnType::ALL.iter().map(|kind| column(kind.name(), *kind)).collect();
+    let columns = ColumnType::ALL.iter().map(|kind| column(&kind.name(), *kind)).collect();
     let everything = Schema::new("everything", columns).unwrap();
     let values = |kind: &ColumnType| match kind {
         ColumnType::Bool => Value::Bool(true),
@@ -183,8 +185,24 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
         ColumnType::Json => Value::Json("{\"a\": [1]}"),
         ColumnType::Uuid => Value::Uuid([7; 16]),
         ColumnType::Inet => Value::Inet("2001:db8::1".parse().unwrap()),
+        ColumnType::Decimal(_) => Value::Decimal(Decimal::parse("-12345678901234567890.0100").unwrap()),
+        ColumnType::Date => Value::Date(Date::FIRST),
+        ColumnType::Time => Value::Time(TimeOfDay::LAST),
+        ColumnType::Array(_) => Value::Null,
     };
-    let values: Vec<_> = ColumnType::ALL.iter().map(values).collect();
+    let list = |kind: &ColumnType| {
+        let ColumnType::Array(element) = kind else { return None };
+        let mut buffer = ArrayBuffer::new(*element);
+        let value = values(&kind.scalar());
+        [value, Value::Null, value].into_iter().for_each(|value| buffer.push(value).unwrap());
+        Some(buffer.finish())
+    };
+    let lists: Vec<_> = ColumnType::ALL.iter().map(list).collect();
+    let values: Vec<_> = ColumnType::ALL
+        .iter()
+        .zip(&lists)
+        .map(|(kind, list)| list.as_ref().map_or_else(|| values(kind), OwnedArray::value))
+        .collect();
     let write = || site.write(std::slice::from_ref(&everything), |appender| row(appender, &values));
     write();
     site.load();

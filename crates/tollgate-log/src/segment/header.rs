@@ -102,12 +102,14 @@ impl SegmentHeader {
         }
     }
 
-    /// Returns whether the checksum is right for the version of this program. If it is, only the version
-    /// field is damaged.
+    /// Returns whether the checksum is right for a version that this program knows. If it is, only the
+    /// version field is damaged.
     fn is_known_below_its_version(bytes: &[u8; SEGMENT_HEADER_BYTES], stored: u32) -> bool {
         let mut restored = *bytes;
-        restored[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        crc32c::crc32c(&restored[..124]) == stored
+        (1..=FORMAT_VERSION).any(|version| {
+            restored[8..10].copy_from_slice(&version.to_le_bytes());
+            crc32c::crc32c(&restored[..124]) == stored
+        })
     }
 
     /// Makes a stand-in for a damaged header, so that the batches after it can be read.
@@ -144,6 +146,15 @@ mod tests {
         }
     }
 
+    /// Returns the header with another version and the checksum for it.
+    fn of_version(version: u16) -> [u8; SEGMENT_HEADER_BYTES] {
+        let (mut bytes, _) = header().encode();
+        bytes[8..10].copy_from_slice(&version.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
     #[test]
     fn a_header_reads_as_it_was_written_and_every_flipped_bit_is_found() {
         let (bytes, checksum) = header().encode();
@@ -157,22 +168,20 @@ mod tests {
 
     #[test]
     fn a_later_version_is_told_apart_from_damage() {
-        let (mut bytes, _) = header().encode();
-        bytes[8] = 2;
-        let damaged = SegmentHeader::decode(&bytes);
-        assert!(matches!(damaged, Err(FormatError::Checksum { .. })), "{damaged:?}");
-        let checksum = crc32c::crc32c(&bytes[..124]);
-        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(SegmentHeader::decode(&bytes), Err(FormatError::Version { found: 2, known: 1 }));
+        for version in 1..=FORMAT_VERSION {
+            let mut bytes = of_version(version);
+            assert_eq!(SegmentHeader::decode(&bytes).unwrap().0, header());
+            bytes[8] = 3;
+            let damaged = SegmentHeader::decode(&bytes);
+            assert!(matches!(damaged, Err(FormatError::Checksum { .. })), "{damaged:?}");
+        }
+        let error = SegmentHeader::decode(&of_version(3)).unwrap_err();
+        assert_eq!(error, FormatError::Version { found: 3, known: 2 });
     }
 
     #[test]
     fn version_0_is_none_even_if_its_checksum_holds() {
-        let (mut bytes, _) = header().encode();
-        bytes[8] = 0;
-        let checksum = crc32c::crc32c(&bytes[..124]);
-        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
-        let error = SegmentHeader::decode(&bytes).unwrap_err();
+        let error = SegmentHeader::decode(&of_version(0)).unwrap_err();
         assert_eq!(error.to_string(), "format version is 0, allowed is 1 and above");
     }
 

@@ -349,7 +349,7 @@ fn check(row: &Row) {
 /// Makes a dead log of a later format version.
 pub(crate) fn of_a_later_version() -> (Sim, LogId) {
     edited(HALF_ACKNOWLEDGED, 0, |bytes| {
-        bytes[8] = 2;
+        bytes[8] = 3;
         let checksum = crc32c::crc32c(&bytes[..124]);
         bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
     })

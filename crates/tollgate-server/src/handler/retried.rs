@@ -131,7 +131,8 @@ impl Given for RetriedItem<'_> {
     }
 }
 
-fn not_kept(column: &str, allowed: &'static str) -> ValueError {
+fn not_kept(column: &str, allowed: impl Into<Cow<'static, str>>) -> ValueError {
+    let allowed = allowed.into();
     let found = "a value that the reject does not keep".to_owned();
     ValueError::Unfit { column: column.to_owned(), found, allowed }
 }

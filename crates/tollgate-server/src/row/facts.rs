@@ -187,7 +187,11 @@ impl TransactionEnd {
 
 /// Creates the error for a body that is too large or lost. The record is kept as a reject.
 fn unfit(error: &BodyError) -> ValueError {
-    ValueError::Unfit { column: "body".to_owned(), found: error.to_string(), allowed: "a body of 8 MiB" }
+    ValueError::Unfit {
+        column: "body".to_owned(),
+        found: error.to_string(),
+        allowed: "a body of 8 MiB".into(),
+    }
 }
 
 /// Writes bytes of the request as text into the row. Invalid UTF-8 and U+0000 become U+FFFD, so that the

@@ -100,7 +100,7 @@ pub(crate) fn unfit() -> ValueError {
     ValueError::Unfit {
         column: crate::options::stream::KEY_COLUMN.to_owned(),
         found: "another value".to_owned(),
-        allowed: "a text or an integer",
+        allowed: "a text or an integer".into(),
     }
 }
 

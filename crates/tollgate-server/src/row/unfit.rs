@@ -1,6 +1,8 @@
 //! Errors for values that do not fit their column. An error names the value and the type, but never a value
 //! that the column hides.
 
+use std::borrow::Cow;
+
 use tollgate_log::ValueError;
 
 use super::Target;
@@ -16,7 +18,8 @@ pub(super) fn unfit(column: &Target, found: &str) -> ValueError {
 
 /// Creates the error for an unfit value. `allowed` describes the values that fit.
 #[cold]
-pub(super) fn unfit_for(column: &Target, found: &str, allowed: &'static str) -> ValueError {
+pub(super) fn unfit_for(column: &Target, found: &str, allowed: impl Into<Cow<'static, str>>) -> ValueError {
+    let allowed = allowed.into();
     if column.is_hidden {
         let found = "a hidden value".to_owned();
         return ValueError::Unfit { column: column.name.clone(), found, allowed };

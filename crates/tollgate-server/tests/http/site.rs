@@ -366,6 +366,12 @@ fn text(value: &Value<'_>) -> String {
         Value::Bytes(value) => format!("{value:?}"),
         Value::Uuid(value) => format!("{value:?}"),
         Value::Inet(value) => value.to_string(),
+        Value::Decimal(value) => value.to_string(),
+        Value::Date(value) => value.to_string(),
+        Value::Time(value) => value.to_string(),
+        Value::Array(value) => {
+            format!("[{}]", value.elements().map(|value| text(&value)).collect::<Vec<_>>().join(","))
+        }
     }
 }
 

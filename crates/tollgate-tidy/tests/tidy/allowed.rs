@@ -157,7 +157,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["column_type", "deleted", "meter", "room"],
             &["schema", "value"],
             // The format, from a record to a segment.
-            &["record"],
+            &["array_buffer", "record"],
             &["batch"],
             &["segment"],
             &["options", "scan", "segment_writer"],

@@ -55,7 +55,7 @@ fn notes_of_reserved(stream: &StreamSpec) -> impl Iterator<Item = String> {
 fn notes_of_times(stream: &StreamSpec) -> impl Iterator<Item = String> {
     let is_meant = |column: &&ColumnSpec| {
         let is_field = matches!(column.source, Source::RecordField(_));
-        column.kind == ColumnType::Timestamp && is_field && column.times.unit.is_none()
+        column.kind.scalar() == ColumnType::Timestamp && is_field && column.times.unit.is_none()
     };
     stream.columns.iter().filter(is_meant).map(|column| {
         let (stream, name) = (&stream.name, &column.name);

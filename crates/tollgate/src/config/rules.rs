@@ -43,7 +43,7 @@ keys! {
     /// Whether `"12.34"`, `"true"` and `3.0` fit where they are exactly a value of the column.
     coerce [COERCE] = switch(false);
     /// The value if the record has none.
-    default [DEFAULT] = other("null", "a value of the column's type, JSON as a string");
+    default [DEFAULT] = other("null", "a value of the column's type, JSON and arrays as a string");
     /// Whether a record without this value becomes a reject.
     required [REQUIRED] = switch(false);
     /// The longest text, bytes or JSON that fits.
@@ -76,7 +76,7 @@ pub(super) fn read_times(
     });
     let rules = TimeRules { unit, zone: zone(section) };
     let is_converted = source.is_none_or(|source| source.column_types().len() > 1);
-    let is_allowed = kind.is_none_or(|kind| kind == ColumnType::Timestamp) && is_converted;
+    let is_allowed = kind.is_none_or(|kind| kind.scalar() == ColumnType::Timestamp) && is_converted;
     for key in [UNIT.name, ZONE.name].into_iter().filter(|key| section.has(key) && !is_allowed) {
         section.fault_of(
             key,
@@ -92,9 +92,15 @@ pub(super) fn read_times(
 /// Reads whether the column accepts exact values of other types.
 pub(super) fn read_coerce(section: &mut Section<'_>, kind: Option<ColumnType>) -> bool {
     let Some(written) = section.switch(COERCE.name) else { return false };
-    let is_allowed = matches!(kind, None | Some(ColumnType::Int | ColumnType::Float | ColumnType::Bool));
+    let is_allowed = kind.is_none_or(|kind| {
+        let scalar = kind.scalar();
+        matches!(scalar, ColumnType::Int | ColumnType::Float | ColumnType::Bool | ColumnType::Decimal(_))
+    });
     if written.value && !is_allowed {
-        section.fault_at(&written.span, "coerce is allowed for int, float and bool: remove coerce");
+        section.fault_at(
+            &written.span,
+            "coerce is allowed for int, float, bool, decimal and arrays of them: remove coerce",
+        );
     }
     written.value
 }
@@ -155,9 +161,11 @@ fn default_value(
     (kind, times): (ColumnType, &TimeRules),
     written: &Written<String>,
 ) -> Absent {
-    // The file writes a JSON default as a string.
+    // The file writes JSON and arrays as a string.
     let json = match kind {
-        ColumnType::Json => serde_json::from_str(&written.value).unwrap_or_else(|_| written.value.clone()),
+        ColumnType::Json | ColumnType::Array(_) => {
+            serde_json::from_str(&written.value).unwrap_or_else(|_| written.value.clone())
+        }
         _ => written.value.clone(),
     };
     match DefaultValue::new(kind, times, &json) {
@@ -288,7 +296,7 @@ pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [OwnValue; 5] {
 /// Shows a default. Numbers and booleans are the same text in TOML and JSON.
 fn show_default(json: &str, kind: ColumnType) -> String {
     match serde_json::from_str(json) {
-        _ if kind == ColumnType::Json => quoted(json),
+        _ if matches!(kind, ColumnType::Json | ColumnType::Array(_)) => quoted(json),
         Ok(serde_json::Value::String(text)) => quoted(&text),
         _ => json.to_owned(),
     }

@@ -373,7 +373,11 @@ impl<'a> Section<'a> {
                 Err(_) => number.to_string(),
             },
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
-                Ok(number) if number.is_finite() => format!("{number:?}"),
+                // A decimal keeps all digits.
+                Ok(finite) if finite.is_finite() && is_json_number(number.as_str()) => {
+                    number.as_str().to_owned()
+                }
+                Ok(finite) if finite.is_finite() => format!("{finite:?}"),
                 _ => number.to_string(),
             },
             DeValue::Array(_) | DeValue::Table(_) => {
@@ -554,6 +558,12 @@ impl<'a> KeyAndValue<'a> {
     fn item(&self, item: &'a Spanned<DeValue<'a>>) -> Self {
         Self { value: item.get_ref(), value_span: item.span(), ..self.clone() }
     }
+}
+
+/// Returns whether the text of a finite number is a number of JSON too. TOML also allows `+1.0` and
+/// `1_000.0`.
+fn is_json_number(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Number>(text).is_ok()
 }
 
 /// Returns the kind of a value, with the value itself if it is short.

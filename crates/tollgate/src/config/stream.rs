@@ -273,10 +273,28 @@ fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[Wr
 fn column_type(section: &Section<'_>, written: &Written<String>) -> Option<ColumnType> {
     let kind = ColumnType::from_name(&written.value);
     if kind.is_none() {
-        let hint = did_you_mean(&written.value, ColumnType::ALL.map(ColumnType::name));
-        section.fault_at(&written.span, format!("unknown type {:?}{hint}", written.value));
+        section.fault_at(
+            &written.span,
+            format!("unknown type {:?}{}", written.value, type_hint(&written.value)),
+        );
     }
     kind
+}
+
+/// Returns what the author of an unknown type probably meant.
+fn type_hint(found: &str) -> String {
+    let element = found.strip_suffix("[]").unwrap_or(found);
+    if element.starts_with("decimal(") {
+        return ", allowed is decimal(PRECISION,SCALE): a precision of 1 to 38, and a scale up to the precision"
+            .to_owned();
+    }
+    if ColumnType::from_name(element).is_some_and(|kind| kind.as_element().is_none()) {
+        return ": an array holds no bytes, json and arrays. A column of type \"json\" holds any list"
+            .to_owned();
+    }
+    let is_list = found.ends_with(']');
+    let names = ColumnType::ALL.map(ColumnType::name);
+    did_you_mean(found, names.iter().map(|name| &**name).filter(|name| name.ends_with(']') == is_list))
 }
 
 fn source(section: &Section<'_>, written: &Written<String>) -> Option<Source> {
@@ -350,7 +368,7 @@ pub(super) fn check_envelopes(root: &Section<'_>, streams: &Streams, routes: &[R
 
 fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &Span) {
     let allowed = source.column_types();
-    if !allowed.contains(&kind) {
+    if !allowed.contains(&kind.without_size()) {
         let names: Vec<_> = allowed.iter().map(|kind| kind.name()).collect();
         let (from, found) = (source.name(), kind.name());
         section.fault_at(span, format!("type is {found:?}, allowed with {from}: {}", names.join(", ")));
@@ -382,7 +400,7 @@ fn show_column(column: &ColumnSpec) -> String {
     let ColumnSpec { name, kind, source, times, coerce, rules } = column;
     let mut own = vec![
         (NAME.name, Some(quoted(name))),
-        (TYPE.name, Some(quoted(kind.name()))),
+        (TYPE.name, Some(quoted(&kind.name()))),
         (FROM.name, Some(quoted(&source.name()))),
     ];
     own.extend(rules::show_times(times));

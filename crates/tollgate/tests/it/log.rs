@@ -207,7 +207,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     }
     for segment in app.segments() {
         edit(&segment, |bytes| {
-            bytes[8] = 2;
+            bytes[8] = 3;
             let checksum = crc32c::crc32c(&bytes[..124]);
             bytes[124..128].copy_from_slice(&checksum.to_le_bytes());
         });
@@ -223,7 +223,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     let output = app.run(&["log", "cat"]);
     assert_eq!(output.status.code(), Some(1));
     let text = printed(&output);
-    assert!(text.contains("\"n\":2") && text.contains("segment has format version 2"), "{text}");
+    assert!(text.contains("\"n\":2") && text.contains("segment has format version 3"), "{text}");
     drop(tail);
     assert!(app.succeed(&["log", "repair"]).ends_with("3 segments: 3 unchanged, 0 repaired\n"));
     let now = files(&app);

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use tollgate_log::Sequence;
+use tollgate_log::{OwnedArray, Sequence};
+use tollgate_value::{Date, Decimal, TimeOfDay};
 
 use super::damage::flip_byte_of;
-use super::values::everything;
 use super::*;
 use crate::load::skip::SkipError;
 use crate::sink::{ItemRow, Retried};
@@ -129,7 +129,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
 #[test]
 fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
     let site = Site::new();
-    let values = [
+    let scalars = [
         Value::Bool(true),
         Value::Int(i64::MAX),
         Value::Float(f64::NEG_INFINITY),
@@ -139,12 +139,24 @@ fn every_type_comes_back_from_a_reject_as_it_would_have_been_loaded() {
         Value::Json("{\"a\":[1]}"),
         Value::Uuid([7; 16]),
         Value::Inet("2001:db8::1".parse().unwrap()),
+        Value::Decimal(Decimal::parse("-12345678901234567890.0100").unwrap()),
+        Value::Date(Date::FIRST),
+        Value::Time(TimeOfDay::LAST),
     ];
-    let shown = "SELECT \"bool\" || \"int\" || \"float\" || \"text\" || hex(\"bytes\") || \"timestamp\" || \"json\" \
-                 || \"uuid\" || \"inet\" FROM everything";
-    site.write(vec![everything()], 1 << 20, |appender| row(appender, &values));
+    let list = |value: &Value<'_>| {
+        let element = value.column_type()?.as_element()?;
+        Some(super::values::array(element, &[*value, Value::Null, *value]))
+    };
+    let lists: Vec<_> = scalars.iter().filter_map(list).collect();
+    let values: Vec<_> = scalars.into_iter().chain(lists.iter().map(OwnedArray::value)).collect();
+    let columns = ColumnType::ALL.iter().map(|kind| column(&kind.name(), *kind)).collect();
+    let everything = Schema::new("everything", columns).unwrap();
+    let quoted = ColumnType::ALL.map(|kind| format!("quote(\"{}\")", kind.name())).join(" || ' ' || ");
+    let shown = &format!("SELECT {quoted} FROM everything");
+    site.write(vec![everything], 1 << 20, |appender| row(appender, &values));
     site.load();
     let expected: String = site.ask(shown);
+    assert!(!expected.contains("NULL"), "{expected}");
     let refuse = "DELETE FROM everything; DELETE FROM tollgate_positions; \
                   CREATE TRIGGER refuse BEFORE INSERT ON everything BEGIN SELECT RAISE(ABORT, 'no'); END;";
     site.connect().execute_batch(refuse).unwrap();

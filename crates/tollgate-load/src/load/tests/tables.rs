@@ -50,7 +50,7 @@ fn a_column_that_a_stream_gains_in_the_middle_of_a_log_is_added_while_it_is_load
     assert_eq!(site.ask::<i64>("SELECT n FROM others"), 3);
 }
 
-fn stop_reason(site: &Site) -> String {
+pub(super) fn stop_reason(site: &Site) -> String {
     match site.start().finish(PATIENCE) {
         Err(FinishError::Stopped { reason, .. }) => reason,
         other => panic!("not stopped: {other:?}"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tollgate_log::{Column, Schema, SchemaId, Sequence, Value};
 
+use super::column_wire::{Decoded, split_value};
 use super::table::Plan;
 use crate::sink::json::row_as_json;
 use crate::sink::key::Key;
@@ -151,13 +152,14 @@ impl ClosedCopyBuffer {
         let mut wires = self.plan.wires.iter();
         let mut value = |column: &Column| {
             let wire = wires.next()?;
-            let bytes = split_value(&mut rest)?;
-            Some(wire.decode(column.kind, bytes).unwrap_or(Value::Bytes(bytes)))
+            let bytes = split_value(&mut rest)??;
+            Some(wire.decode(column.kind, bytes).unwrap_or(Decoded::Value(Value::Bytes(bytes))))
         };
         let columns = self.schema.columns().iter();
-        let values: Vec<_> = columns
-            .map(|column| if column.is_key() { None } else { value(column) }.unwrap_or(Value::Null))
-            .collect();
+        let decoded: Vec<_> =
+            columns.map(|column| if column.is_key() { None } else { value(column) }).collect();
+        let values: Vec<_> =
+            decoded.iter().map(|value| value.as_ref().map_or(Value::Null, Decoded::value)).collect();
         row_as_json(&self.schema, &values)
     }
 
@@ -169,13 +171,4 @@ impl ClosedCopyBuffer {
 /// Returns encoded rows with the header and the trailer of a COPY.
 pub(super) fn copy_data(rows: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(COPY_HEADER), rows, Bytes::from_static(COPY_TRAILER)]
-}
-
-/// Splits an encoded value from the front. Returns `None` for null.
-fn split_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, behind) = rest.split_first_chunk::<4>()?;
-    let bytes = usize::try_from(i32::from_be_bytes(*length)).ok();
-    let (value, behind) = behind.split_at_checked(bytes.unwrap_or(0))?;
-    *rest = behind;
-    bytes.is_some().then_some(value)
 }

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
 
+use super::column_wire::{ColumnWire, ServerColumnType};
 use super::error::{Failure, at};
 use super::names::table as bookkeeping;
 use super::options::{PostgresOptions, TableName, quoted};
 use super::session::Session;
-use super::wire::{ServerType, Wire};
+use super::wire::ServerType;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
 
@@ -23,10 +24,16 @@ const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
 const COLUMNS: &str = "
     SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(b.typname, t.typname)::text,
            coalesce(b.typtype, t.typtype) = 'e', a.attnotnull, a.atthasdef OR a.attidentity <> '',
-           a.attgenerated <> ''
+           a.attgenerated <> '', CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END,
+           e.oid, coalesce(c.typname, e.typname)::text, coalesce(c.typtype, e.typtype) = 'e',
+           CASE WHEN e.typtype = 'd' THEN e.typtypmod
+                WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
     FROM pg_catalog.pg_attribute a
     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_catalog.pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
+    LEFT JOIN pg_catalog.pg_type e ON e.oid = coalesce(b.typelem, t.typelem)
+         AND coalesce(b.typreceive, t.typreceive)::oid = 'pg_catalog.array_recv'::regproc::oid
+    LEFT JOIN pg_catalog.pg_type c ON e.typtype = 'd' AND c.oid = e.typbasetype
     WHERE a.attrelid = to_regclass($1)::oid AND a.attnum > 0 AND NOT a.attisdropped";
 
 /// How rows of a schema are copied into their table.
@@ -36,17 +43,31 @@ pub(super) struct Plan {
     /// these columns get their defaults.
     pub(super) copy: String,
     /// Encodings of the columns of the schema, except its key.
-    pub(super) wires: Vec<Wire>,
+    pub(super) wires: Vec<ColumnWire>,
 }
 
 /// A column of a table, as the catalog describes it.
 struct ServerColumn {
     name: String,
     shown_type: String,
-    base_type: String,
-    is_enum: bool,
+    base: BaseType,
+    /// The number and the type of the elements, if the column is an array.
+    element: Option<(u32, BaseType)>,
     is_needed: bool,
     is_generated: bool,
+}
+
+/// A type of the catalog, with domains resolved.
+struct BaseType {
+    name: String,
+    is_enum: bool,
+    modifier: i32,
+}
+
+impl BaseType {
+    fn as_server_type(&self) -> ServerType<'_> {
+        ServerType { name: &self.name, is_enum: self.is_enum, modifier: self.modifier }
+    }
 }
 
 /// Creates the table of a stream or adds missing columns, and locks the table. Returns how rows are copied.
@@ -67,12 +88,12 @@ pub(super) fn plan(
     if !exists(session, &table.quoted()).map_err(failed())? {
         let all: Vec<_> = schema.table_columns().collect();
         declared.check_missing(schema, &all, NameCase::Kept)?;
-        create(session, &table, schema).map_err(changed())?;
+        create(session, &table, declared, schema).map_err(changed())?;
     }
     let before = columns(session, &table).map_err(failed())?;
     let missing = check_columns(&table, declared, schema, &before)?;
     if !missing.is_empty() {
-        add(session, &table, &missing).map_err(changed())?;
+        add(session, &table, (declared, schema), &missing).map_err(changed())?;
     }
     // The lock is not taken before the columns are added. If it were, two loaders that hold the lock and both
     // add a column would wait for each other.
@@ -130,21 +151,35 @@ pub(super) fn lock_ddl(session: &mut Session) -> Result<(), Failure> {
     session.run(&format!("SELECT pg_advisory_xact_lock({DDL_LOCK})"))
 }
 
-fn create(session: &mut Session, table: &TableName, schema: &Schema) -> Result<(), Failure> {
+fn create(
+    session: &mut Session,
+    table: &TableName,
+    declared: &DeclaredStreams,
+    schema: &Schema,
+) -> Result<(), Failure> {
     lock_ddl(session)?;
-    let columns: Vec<_> = schema.table_columns().map(declared).collect();
+    let columns: Vec<_> = schema.table_columns().map(|column| definition(declared, schema, column)).collect();
     session.run(&format!("CREATE TABLE IF NOT EXISTS {} ({})", table.quoted(), columns.join(", ")))
 }
 
-fn add(session: &mut Session, table: &TableName, missing: &[&Column]) -> Result<(), Failure> {
+fn add(
+    session: &mut Session,
+    table: &TableName,
+    (declared, schema): (&DeclaredStreams, &Schema),
+    missing: &[&Column],
+) -> Result<(), Failure> {
     lock_ddl(session)?;
-    let columns: Vec<_> =
-        missing.iter().map(|column| format!("ADD COLUMN IF NOT EXISTS {}", declared(column))).collect();
+    let columns: Vec<_> = missing
+        .iter()
+        .map(|column| format!("ADD COLUMN IF NOT EXISTS {}", definition(declared, schema, column)))
+        .collect();
     session.run(&format!("ALTER TABLE {} {}", table.quoted(), columns.join(", ")))
 }
 
-fn declared(column: &Column) -> String {
-    format!("{} {}", quoted(&column.name), Wire::made(column.kind))
+/// Returns the definition of a column that is created.
+fn definition(declared: &DeclaredStreams, schema: &Schema, column: &Column) -> String {
+    let kind = declared.type_of(schema.stream(), column);
+    format!("{} {}", quoted(&column.name), ColumnWire::made(kind))
 }
 
 /// Locks the columns of a table. Other sessions may still write rows. Foreign tables cannot be locked.
@@ -164,8 +199,10 @@ fn columns(session: &mut Session, table: &TableName) -> Result<Vec<ServerColumn>
     let column = |row: &tokio_postgres::Row| ServerColumn {
         name: row.get(0),
         shown_type: row.get(1),
-        base_type: row.get(2),
-        is_enum: row.get(3),
+        base: BaseType { name: row.get(2), is_enum: row.get(3), modifier: row.get(7) },
+        element: row
+            .get::<_, Option<u32>>(8)
+            .map(|oid| (oid, BaseType { name: row.get(9), is_enum: row.get(10), modifier: row.get(11) })),
         is_needed: row.get::<_, bool>(4) && !row.get::<_, bool>(5),
         is_generated: row.get(6),
     };
@@ -188,7 +225,7 @@ fn remember(
     );
     for column in schema.table_columns().filter(noted) {
         let kind = column.kind.name();
-        session.execute(&upsert, &[&sink, &schema.stream(), &column.name, &kind])?;
+        session.execute(&upsert, &[&sink, &schema.stream(), &column.name, &&*kind])?;
     }
     Ok(())
 }
@@ -212,7 +249,7 @@ fn kinds(
 pub(super) struct Known {
     pub(super) table: TableName,
     /// For each column, the type of the stream and the encoding of its values.
-    pub(super) columns: BTreeMap<String, (ColumnType, Wire)>,
+    pub(super) columns: BTreeMap<String, (ColumnType, ColumnWire)>,
 }
 
 /// Locks the table of a stream, and returns the columns that can be copied into it. Call this in a
@@ -266,15 +303,16 @@ fn check_columns<'a>(
     Ok(missing)
 }
 
-fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<Wire, SinkError> {
+fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<ColumnWire, SinkError> {
     let Some(found) = columns.iter().find(|known| known.name == column.name) else {
         return Err(unfit(table, &column.name, "disappeared again: another program changes the table"));
     };
     if found.is_generated {
         return Err(unfit(table, &column.name, "is generated, and the stream has a column of that name"));
     }
-    let server = ServerType { name: &found.base_type, is_enum: found.is_enum };
-    Wire::between(column.kind, &server).ok_or_else(|| SinkError::TypeChanged {
+    let element = found.element.as_ref().map(|(oid, element)| (*oid, element.as_server_type()));
+    let server = ServerColumnType { own: found.base.as_server_type(), element };
+    ColumnWire::between(column.kind, &server).ok_or_else(|| SinkError::TypeChanged {
         table: table.to_string(),
         column: column.name.clone(),
         found: found.shown_type.clone(),

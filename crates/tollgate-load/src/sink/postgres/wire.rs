@@ -7,6 +7,9 @@
 //! | --- | --- | --- | --- |
 //! | bool | boolean | | |
 //! | int | bigint | integer, smallint, numeric | what the smaller type does not hold |
+//! | decimal | numeric | | digits that the column's precision or scale does not have |
+//! | date | date | | |
+//! | time | time | | digits that the column's precision does not have |
 //! | float | double precision | real, rounded to the nearest | a finite value that a real does not hold |
 //! | text | text | varchar, char, citext, enums | what length or labels do not allow |
 //! | bytes | bytea | | |
@@ -15,22 +18,24 @@
 //! | uuid | uuid | | |
 //! | inet | inet | | |
 //!
-//! A domain counts as its base type. jsonb keeps numbers exactly, because it stores them as numeric.
+//! A domain counts as its base type. PostgreSQL would round a number or a time to the digits of its column,
+//! so the sink refuses a value that has more. jsonb keeps numbers exactly, because it stores them as numeric.
 //!
 //! Source: the `*_recv` functions of PostgreSQL 15.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{BufMut, BytesMut};
 use tollgate_log::{ColumnType, Value};
-use tollgate_value::TIMESTAMP_US;
+use tollgate_value::{Date, TIMESTAMP_US, TimeOfDay};
+
+use super::numeric::{integer, numeric, put_numeric};
 
 /// The epoch of PostgreSQL's timestamps, 2000-01-01T00:00:00Z, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
-const NUMERIC_BASE: u64 = 10_000;
-const NUMERIC_NEGATIVE: u16 = 0x4000;
-/// Maximum number of groups of four decimal digits in an integer, because 2^64 has 20 digits.
-const NUMERIC_DIGITS_MAX: usize = 5;
+/// The epoch of PostgreSQL's dates, 2000-01-01, in days since 1970-01-01.
+const EPOCH_DAYS: i32 = 10_957;
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 3;
 const JSONB_VERSION: u8 = 1;
@@ -42,7 +47,8 @@ pub(super) enum Wire {
     Int8,
     Int4,
     Int2,
-    Numeric,
+    /// A number. With a scale, the column has only this number of digits after the point.
+    Numeric(Option<i32>),
     Float8,
     Float4,
     Text,
@@ -52,6 +58,9 @@ pub(super) enum Wire {
     Jsonb,
     Uuid,
     Inet,
+    Date,
+    /// A time of a day. With a precision, the column has only this number of digits after the second.
+    Time(Option<u32>),
 }
 
 /// A type of PostgreSQL from its catalog, with domains resolved.
@@ -60,7 +69,25 @@ pub(super) struct ServerType<'a> {
     pub(super) name: &'a str,
     /// Whether the type is an enum.
     pub(super) is_enum: bool,
+    /// The modifier of the column: `atttypmod`. Negative if there is none.
+    pub(super) modifier: i32,
 }
+
+impl ServerType<'_> {
+    /// Returns the scale of a numeric. Source: `numeric_typmod_scale` of PostgreSQL 15. The same bits have
+    /// this meaning in earlier versions.
+    fn numeric_scale(&self) -> Option<i32> {
+        (self.modifier >= 4).then(|| (((self.modifier - 4) & 0x7ff) ^ 0x400) - 0x400)
+    }
+
+    /// Returns the number of digits after the second of a time.
+    fn time_precision(&self) -> Option<u32> {
+        u32::try_from(self.modifier).ok().filter(|digits| *digits < TIME_DIGITS)
+    }
+}
+
+/// Number of digits after the second of a time without a precision.
+const TIME_DIGITS: u32 = 6;
 
 impl Wire {
     /// Returns the type of a column that the sink creates.
@@ -75,6 +102,10 @@ impl Wire {
             ColumnType::Json => "jsonb",
             ColumnType::Uuid => "uuid",
             ColumnType::Inet => "inet",
+            ColumnType::Decimal(_) => "numeric",
+            ColumnType::Date => "date",
+            ColumnType::Time => "time without time zone",
+            ColumnType::Array(_) => "anyarray",
         }
     }
 
@@ -86,7 +117,7 @@ impl Wire {
             (ColumnType::Int, "int8") => Self::Int8,
             (ColumnType::Int, "int4") => Self::Int4,
             (ColumnType::Int, "int2") => Self::Int2,
-            (ColumnType::Int, "numeric") => Self::Numeric,
+            (ColumnType::Int | ColumnType::Decimal(_), "numeric") => Self::Numeric(server.numeric_scale()),
             (ColumnType::Float, "float8") => Self::Float8,
             (ColumnType::Float, "float4") => Self::Float4,
             (ColumnType::Text | ColumnType::Json, "text")
@@ -98,6 +129,8 @@ impl Wire {
             (ColumnType::Json, "json") => Self::Json,
             (ColumnType::Uuid, "uuid") => Self::Uuid,
             (ColumnType::Inet, "inet") => Self::Inet,
+            (ColumnType::Date, "date") => Self::Date,
+            (ColumnType::Time, "time") => Self::Time(server.time_precision()),
             _ => return None,
         })
     }
@@ -108,7 +141,7 @@ impl Wire {
             Self::Int8 => "bigint",
             Self::Int4 => "integer",
             Self::Int2 => "smallint",
-            Self::Numeric => "numeric",
+            Self::Numeric(_) => "numeric",
             Self::Float8 => "double precision",
             Self::Float4 => "real",
             Self::Text => "text",
@@ -118,6 +151,8 @@ impl Wire {
             Self::Jsonb => "jsonb",
             Self::Uuid => "uuid",
             Self::Inet => "inet",
+            Self::Date => "date",
+            Self::Time(_) => "time",
         }
     }
 
@@ -130,13 +165,7 @@ impl Wire {
             out.put_i32(-1);
             return Ok(());
         }
-        let start = out.len();
-        out.put_i32(0);
-        self.encode_bytes(value, out)?;
-        let bytes = i32::try_from(out.len() - start - 4)
-            .map_err(|_| format!("value has {} bytes, limit {} bytes", out.len() - start - 4, i32::MAX))?;
-        out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
-        Ok(())
+        put_sized(out, |out| self.encode_bytes(value, out))
     }
 
     fn encode_bytes(self, value: &Value<'_>, out: &mut BytesMut) -> Result<(), String> {
@@ -145,7 +174,8 @@ impl Wire {
             (Self::Int8, Value::Int(value)) => out.put_i64(*value),
             (Self::Int4, Value::Int(value)) => out.put_i32(self.narrow(*value)?),
             (Self::Int2, Value::Int(value)) => out.put_i16(self.narrow(*value)?),
-            (Self::Numeric, Value::Int(value)) => put_numeric(*value, out),
+            (Self::Numeric(scale), Value::Int(value)) => put_numeric((*value).into(), scale, out)?,
+            (Self::Numeric(scale), Value::Decimal(value)) => put_numeric(*value, scale, out)?,
             (Self::Float8, Value::Float(value)) => out.put_f64(*value),
             (Self::Float4, Value::Float(value)) => out.put_f32(real(*value)?),
             (Self::Text | Self::Json, Value::Text(value) | Value::Json(value)) => {
@@ -159,6 +189,8 @@ impl Wire {
             (Self::Timestamp, Value::Timestamp(us)) => out.put_i64(timestamp(*us)?),
             (Self::Uuid, Value::Uuid(value)) => out.put_slice(value),
             (Self::Inet, Value::Inet(value)) => put_inet(*value, out),
+            (Self::Date, Value::Date(value)) => out.put_i32(value.days() - EPOCH_DAYS),
+            (Self::Time(digits), Value::Time(value)) => out.put_i64(time(*value, digits)?),
             _ => return Err(format!("value is {}, the column takes {}", kind_name(value), self.name())),
         }
         Ok(())
@@ -180,7 +212,8 @@ impl Wire {
             Self::Int8 => Value::Int(i64::from_be_bytes(bytes.try_into().ok()?)),
             Self::Int4 => Value::Int(i32::from_be_bytes(bytes.try_into().ok()?).into()),
             Self::Int2 => Value::Int(i16::from_be_bytes(bytes.try_into().ok()?).into()),
-            Self::Numeric => Value::Int(numeric(bytes)?),
+            Self::Numeric(_) if kind == ColumnType::Int => Value::Int(integer(bytes)?),
+            Self::Numeric(_) => Value::Decimal(numeric(bytes)?),
             Self::Float8 => Value::Float(f64::from_be_bytes(bytes.try_into().ok()?)),
             Self::Float4 => Value::Float(f32::from_be_bytes(bytes.try_into().ok()?).into()),
             Self::Text | Self::Json => return text(bytes),
@@ -191,12 +224,32 @@ impl Wire {
             }
             Self::Uuid => Value::Uuid(bytes.try_into().ok()?),
             Self::Inet => Value::Inet(inet(bytes)?),
+            Self::Date => Value::Date(Date::from_days(
+                i32::from_be_bytes(bytes.try_into().ok()?).checked_add(EPOCH_DAYS)?,
+            )?),
+            Self::Time(_) => {
+                Value::Time(TimeOfDay::from_microseconds(i64::from_be_bytes(bytes.try_into().ok()?))?)
+            }
         })
     }
 }
 
-fn kind_name(value: &Value<'_>) -> &'static str {
-    value.column_type().map_or("null", ColumnType::name)
+/// Appends the length of what `put` appends, and its bytes.
+pub(super) fn put_sized(
+    out: &mut BytesMut,
+    put: impl FnOnce(&mut BytesMut) -> Result<(), String>,
+) -> Result<(), String> {
+    let start = out.len();
+    out.put_i32(0);
+    put(out)?;
+    let bytes = i32::try_from(out.len() - start - 4)
+        .map_err(|_| format!("value has {} bytes, limit {} bytes", out.len() - start - 4, i32::MAX))?;
+    out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
+    Ok(())
+}
+
+fn kind_name(value: &Value<'_>) -> Cow<'static, str> {
+    value.column_type().map_or("null".into(), ColumnType::name)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what a real does")]
@@ -217,31 +270,15 @@ fn timestamp(us: i64) -> Result<i64, String> {
     }
 }
 
-/// Appends groups of four decimal digits, the highest first.
-fn put_numeric(value: i64, out: &mut BytesMut) {
-    let mut digits = [0_u16; NUMERIC_DIGITS_MAX];
-    let (mut rest, mut count) = (value.unsigned_abs(), 0);
-    while rest > 0 {
-        digits[NUMERIC_DIGITS_MAX - 1 - count] = (rest % NUMERIC_BASE) as u16;
-        rest /= NUMERIC_BASE;
-        count += 1;
+/// Returns a time in microseconds. Refuses digits that PostgreSQL would round away.
+fn time(value: TimeOfDay, digits: Option<u32>) -> Result<i64, String> {
+    let us = value.microseconds();
+    match digits {
+        Some(digits) if us % 10_i64.pow(TIME_DIGITS - digits) != 0 => {
+            Err(format!("time {value} has more digits than a column of type time({digits})"))
+        }
+        _ => Ok(us),
     }
-    let digits = &digits[NUMERIC_DIGITS_MAX - count..];
-    out.put_u16(count as u16);
-    out.put_i16(if count > 0 { count as i16 - 1 } else { 0 });
-    out.put_u16(if value < 0 { NUMERIC_NEGATIVE } else { 0 });
-    out.put_u16(0);
-    for digit in digits {
-        out.put_u16(*digit);
-    }
-}
-
-fn numeric(bytes: &[u8]) -> Option<i64> {
-    let words: Vec<u16> = bytes.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]])).collect();
-    let (head, digits) = words.split_first_chunk::<4>()?;
-    let value =
-        digits.iter().fold(0_i128, |value, digit| value * i128::from(NUMERIC_BASE) + i128::from(*digit));
-    i64::try_from(if head[2] == NUMERIC_NEGATIVE { -value } else { value }).ok()
 }
 
 /// Appends an address in the form of `inet`: family, number of network bits, a flag for networks, number of
@@ -268,74 +305,4 @@ fn inet(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn round_trip(wire: Wire, kind: ColumnType, value: Value<'_>) {
-        let mut out = BytesMut::new();
-        wire.encode(&value, &mut out).unwrap();
-        let (length, bytes) = out.split_at(4);
-        assert_eq!(i32::from_be_bytes(length.try_into().unwrap()), bytes.len() as i32);
-        assert_eq!(wire.decode(kind, bytes), Some(value), "{wire:?}");
-    }
-
-    fn refused(wire: Wire, value: Value<'_>) -> String {
-        wire.encode(&value, &mut BytesMut::new()).unwrap_err()
-    }
-
-    #[test]
-    fn a_value_that_a_smaller_type_does_not_hold_is_refused() {
-        let check = |wire, value, expected| assert_eq!(refused(wire, value), expected);
-        check(Wire::Int4, Value::Int(1 << 31), "integer 2147483648 does not fit a column of type integer");
-        check(Wire::Int2, Value::Int(-32769), "integer -32769 does not fit a column of type smallint");
-        check(
-            Wire::Float4,
-            Value::Float(-1e39),
-            "number -1000000000000000000000000000000000000000 does not fit a column of type real",
-        );
-        check(
-            Wire::Timestamp,
-            Value::Timestamp(i64::MIN),
-            "timestamp is -9223372036854775808 microseconds since 1970, allowed are the years 0001 to 9999",
-        );
-        assert!(Wire::Float4.encode(&Value::Float(f64::INFINITY), &mut BytesMut::new()).is_ok());
-    }
-
-    #[test]
-    fn no_type_is_taken_for_another() {
-        let taken = |kind, name| Wire::between(kind, &ServerType { name, is_enum: false });
-        assert_eq!(taken(ColumnType::Int, "float8"), None);
-        assert_eq!(taken(ColumnType::Text, "int4"), None);
-        assert_eq!(taken(ColumnType::Text, "jsonb"), None);
-        assert_eq!(taken(ColumnType::Timestamp, "date"), None);
-        assert_eq!(taken(ColumnType::Json, "varchar"), None);
-        assert_eq!(
-            Wire::between(ColumnType::Text, &ServerType { name: "mood", is_enum: true }),
-            Some(Wire::Text)
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn values_read_back_as_they_were_written(
-            int: i64, small: i16, float in prop::num::f64::NORMAL, text: String,
-            bytes: Vec<u8>, address: IpAddr, uuid: [u8; 16], us in TIMESTAMP_US,
-        ) {
-            round_trip(Wire::Int8, ColumnType::Int, Value::Int(int));
-            round_trip(Wire::Numeric, ColumnType::Int, Value::Int(int));
-            round_trip(Wire::Numeric, ColumnType::Int, Value::Int(small.into()));
-            round_trip(Wire::Int4, ColumnType::Int, Value::Int(small.into()));
-            round_trip(Wire::Int2, ColumnType::Int, Value::Int(small.into()));
-            round_trip(Wire::Float8, ColumnType::Float, Value::Float(float));
-            round_trip(Wire::Text, ColumnType::Text, Value::Text(&text));
-            round_trip(Wire::Json, ColumnType::Json, Value::Json(&text));
-            round_trip(Wire::Jsonb, ColumnType::Json, Value::Json(&text));
-            round_trip(Wire::Bytea, ColumnType::Bytes, Value::Bytes(&bytes));
-            round_trip(Wire::Timestamp, ColumnType::Timestamp, Value::Timestamp(us));
-            round_trip(Wire::Uuid, ColumnType::Uuid, Value::Uuid(uuid));
-            round_trip(Wire::Inet, ColumnType::Inet, Value::Inet(address));
-        }
-    }
-}
+mod tests;

@@ -10,6 +10,10 @@
 //! | timestamp | TEXT | `2026-11-21T10:00:00.123456Z`, always 27 bytes: it sorts, and date functions take it |
 //! | uuid | TEXT | hyphenated, lower case |
 //! | inet | TEXT | `192.0.2.1`, `2001:db8::1` |
+//! | decimal | TEXT | all digits, because SQLite would make a double of a number |
+//! | date | TEXT | `2026-11-21` |
+//! | time | TEXT | `10:00:00`, `10:00:00.123456`: it sorts |
+//! | arrays | TEXT | a JSON array of the values that a reject would have |
 //!
 //! A timestamp outside the years 0001 to 9999 has no such text, so its row is refused.
 
@@ -21,15 +25,23 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use tollgate_log::{ColumnType, Schema, Value};
 use tollgate_value::timestamp_text;
 
+use crate::sink::json::json_text;
+
 /// Returns the declared type of a column.
 pub(super) const fn declared_type(kind: ColumnType) -> &'static str {
     match kind {
         ColumnType::Bool | ColumnType::Int => "INTEGER",
         ColumnType::Float => "REAL",
         ColumnType::Bytes => "BLOB",
-        ColumnType::Text | ColumnType::Timestamp | ColumnType::Json | ColumnType::Uuid | ColumnType::Inet => {
-            "TEXT"
-        }
+        ColumnType::Text
+        | ColumnType::Timestamp
+        | ColumnType::Json
+        | ColumnType::Uuid
+        | ColumnType::Inet
+        | ColumnType::Decimal(_)
+        | ColumnType::Date
+        | ColumnType::Time
+        | ColumnType::Array(_) => "TEXT",
     }
 }
 
@@ -41,7 +53,8 @@ pub(super) enum BindError {
     Database(rusqlite::Error),
 }
 
-/// Binds the values of the table's columns of one row, in order, without an allocation.
+/// Binds the values of the table's columns of one row, in order. Decimals, dates, times and arrays allocate
+/// their text, the other values do not.
 pub(super) fn bind(
     statement: &mut Statement<'_>,
     schema: &Schema,
@@ -78,8 +91,29 @@ fn bind_one(statement: &mut Statement<'_>, index: usize, value: &Value<'_>) -> R
             ValueRef::Text(uuid::Uuid::from_bytes(*bytes).hyphenated().encode_lower(&mut text).as_bytes())
         }
         Value::Inet(address) => ValueRef::Text(address_text(*address, &mut text)),
+        Value::Decimal(_) | Value::Date(_) | Value::Time(_) | Value::Array(_) => {
+            return bind_text(statement, index, value);
+        }
     };
     statement.raw_bind_parameter(index, ToSqlOutput::Borrowed(value)).map_err(BindError::Database)
+}
+
+/// Binds a value of which SQLite stores the text.
+fn bind_text(statement: &mut Statement<'_>, index: usize, value: &Value<'_>) -> Result<(), BindError> {
+    let text = stored_text(value).unwrap_or_default();
+    let text = ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()));
+    statement.raw_bind_parameter(index, text).map_err(BindError::Database)
+}
+
+/// Returns the text that SQLite stores of a decimal, a date, a time or an array.
+pub(super) fn stored_text(value: &Value<'_>) -> Option<String> {
+    Some(match value {
+        Value::Decimal(value) => value.to_string(),
+        Value::Date(value) => value.to_string(),
+        Value::Time(value) => value.to_string(),
+        Value::Array(_) => json_text(value),
+        _ => return None,
+    })
 }
 
 /// Writes an address as text. The longest text, `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`, has 45

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
 use tollgate_value::timestamp_text;
 
+use super::bind::stored_text;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, SqliteKeys};
 use super::parents::Parents;
@@ -208,5 +209,8 @@ fn sql_value(value: &Value<'_>) -> Option<Sql> {
         Value::Timestamp(us) => Sql::Text(String::from_utf8_lossy(&timestamp_text(*us)?).into_owned()),
         Value::Uuid(value) => Sql::Text(uuid::Uuid::from_bytes(*value).hyphenated().to_string()),
         Value::Inet(value) => Sql::Text(value.to_string()),
+        value @ (Value::Decimal(_) | Value::Date(_) | Value::Time(_) | Value::Array(_)) => {
+            Sql::Text(stored_text(value)?)
+        }
     })
 }

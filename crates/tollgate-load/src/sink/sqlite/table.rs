@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tollgate_log::{Column, Schema};
+use tollgate_log::{Column, ColumnType, Schema};
 
 use super::bind::declared_type;
 use super::bookkeeping::open_to_read;
@@ -169,7 +169,7 @@ fn check_type(
         false => None,
     };
     let found = match noted {
-        Some(noted) if noted != column.kind.name() => noted,
+        Some(noted) if !is_same_type(&noted, column.kind) => noted,
         _ if affinity(declared) != affinity(declared_type(column.kind)) => declared.to_owned(),
         _ => return Ok(()),
     };
@@ -181,13 +181,19 @@ fn check_type(
     }))
 }
 
+/// Returns whether a stored type has the same form in the table as `kind`. Decimals of all sizes are texts,
+/// so the size of a column may change.
+fn is_same_type(noted: &str, kind: ColumnType) -> bool {
+    ColumnType::from_name(noted).is_some_and(|noted| noted.without_size() == kind.without_size())
+}
+
 fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Error> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO tollgate_columns (stream, name, type) VALUES (?1, ?2, ?3) \
          ON CONFLICT (stream, name) DO UPDATE SET type = excluded.type WHERE type <> excluded.type",
     )?;
     for column in schema.table_columns() {
-        statement.execute(params![schema.stream(), column.name, column.kind.name()])?;
+        statement.execute(params![schema.stream(), column.name, &*column.kind.name()])?;
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use tollgate_log::Value;
+use tollgate_log::{OwnedArray, Value};
+use tollgate_value::{Date, Decimal, TimeOfDay};
 
 /// The rules for the values of a column. By default a column has no rules, which costs no time.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -106,6 +107,7 @@ pub(crate) enum Owned {
     Text(String),
     Json(String),
     Bytes(Vec<u8>),
+    Array(OwnedArray),
 }
 
 /// A value without heap data.
@@ -117,6 +119,9 @@ pub(crate) enum Plain {
     Timestamp(i64),
     Uuid([u8; 16]),
     Inet(IpAddr),
+    Decimal(Decimal),
+    Date(Date),
+    Time(TimeOfDay),
 }
 
 impl Owned {
@@ -129,6 +134,10 @@ impl Owned {
             Value::Timestamp(value) => Self::Plain(Plain::Timestamp(value)),
             Value::Uuid(value) => Self::Plain(Plain::Uuid(value)),
             Value::Inet(value) => Self::Plain(Plain::Inet(value)),
+            Value::Decimal(value) => Self::Plain(Plain::Decimal(value)),
+            Value::Date(value) => Self::Plain(Plain::Date(value)),
+            Value::Time(value) => Self::Plain(Plain::Time(value)),
+            Value::Array(value) => Self::Array(value.into()),
             Value::Text(value) => Self::Text(value.to_owned()),
             Value::Json(value) => Self::Json(value.to_owned()),
             Value::Bytes(value) => Self::Bytes(value.to_owned()),
@@ -140,6 +149,7 @@ impl Owned {
             Self::Text(value) => Value::Text(value),
             Self::Json(value) => Value::Json(value),
             Self::Bytes(value) => Value::Bytes(value),
+            Self::Array(value) => value.value(),
             Self::Plain(plain) => match *plain {
                 Plain::Bool(value) => Value::Bool(value),
                 Plain::Int(value) => Value::Int(value),
@@ -147,6 +157,9 @@ impl Owned {
                 Plain::Timestamp(value) => Value::Timestamp(value),
                 Plain::Uuid(value) => Value::Uuid(value),
                 Plain::Inet(value) => Value::Inet(value),
+                Plain::Decimal(value) => Value::Decimal(value),
+                Plain::Date(value) => Value::Date(value),
+                Plain::Time(value) => Value::Time(value),
             },
         }
     }

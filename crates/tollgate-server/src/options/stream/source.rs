@@ -74,7 +74,7 @@ pub enum Source {
 }
 
 /// Column types for which text of a request can be parsed.
-const TEXTUAL: [ColumnType; 7] = [
+const TEXTUAL: [ColumnType; 10] = [
     ColumnType::Text,
     ColumnType::Int,
     ColumnType::Float,
@@ -82,6 +82,9 @@ const TEXTUAL: [ColumnType; 7] = [
     ColumnType::Timestamp,
     ColumnType::Uuid,
     ColumnType::Inet,
+    ColumnType::Decimal(None),
+    ColumnType::Date,
+    ColumnType::Time,
 ];
 
 /// The sources with a fixed name.
@@ -215,7 +218,7 @@ impl Source {
         }
     }
 
-    /// Returns the column types that the source can fill.
+    /// Returns the column types that the source can fill. A decimal stands for decimals of all sizes.
     pub const fn column_types(&self) -> &'static [ColumnType] {
         match self {
             Self::RequestTime => &[ColumnType::Timestamp],

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tollgate_log::{
-    Column, ColumnOrigin, ColumnType, DiskStorage, Log, LogId, LogOptions, Schema, SchemaId, Value,
+    ArrayBuffer, Column, ColumnOrigin, ColumnType, DiskStorage, ElementType, Log, LogId, LogOptions, Schema,
+    SchemaId, Value,
 };
 use tollgate_server::StreamSpec;
+use tollgate_value::{Date, Decimal, TimeOfDay};
 
 use super::*;
 use crate::log::tests::{append, print_log};
@@ -114,6 +116,25 @@ fn a_time_of_the_last_day_of_the_range_is_printed_as_a_time() {
     assert_eq!(print(-62_135_596_800_000_000), "\"0001-01-01T00:00:00Z\"");
     // An older log may have such a time.
     assert_eq!(print(253_402_300_800_000_000), "253402300800000000");
+}
+
+#[test]
+fn a_decimal_is_text_and_an_array_is_a_list() {
+    fn print(value: Value<'_>) -> String {
+        let mut out = String::new();
+        value::push_value(&mut out, value);
+        out
+    }
+    let decimal = Value::Decimal(Decimal::parse("12345678901234567890.10").unwrap());
+    assert_eq!(print(decimal), "\"12345678901234567890.10\"");
+    assert_eq!(print(Value::Date(Date::FIRST)), "\"0001-01-01\"");
+    assert_eq!(print(Value::Time(TimeOfDay::LAST)), "\"23:59:59.999999\"");
+    let mut list = ArrayBuffer::new(ElementType::Text);
+    [Value::Text("a\""), Value::Null].into_iter().for_each(|value| list.push(value).unwrap());
+    assert_eq!(print(list.finish().value()), "[\"a\\\"\",null]");
+    let mut decimals = ArrayBuffer::new(ElementType::Decimal(None));
+    decimals.push(decimal).unwrap();
+    assert_eq!(print(decimals.finish().value()), "[\"12345678901234567890.10\"]");
 }
 
 #[test]

@@ -65,10 +65,20 @@ fn push_readable(out: &mut String, value: Value<'_>) {
         Value::Null => out.push('-'),
         Value::Text(text) if is_word(text) => out.push_str(text),
         Value::Timestamp(us) => push_stamp(out, us),
-        Value::Uuid(_) | Value::Inet(_) | Value::Bytes(_) => {
+        Value::Uuid(_)
+        | Value::Inet(_)
+        | Value::Bytes(_)
+        | Value::Decimal(_)
+        | Value::Date(_)
+        | Value::Time(_) => {
             let mut quoted = String::new();
             push_value(&mut quoted, value);
             out.push_str(quoted.trim_matches('"'));
+        }
+        Value::Array(_) => {
+            let mut json = String::new();
+            push_value(&mut json, value);
+            out.push_str(&printable(&json));
         }
         Value::Json(text) => out.push_str(&printable(&text.replace(['\n', '\r'], " "))),
         value => push_value(out, value),

@@ -1,6 +1,6 @@
 //! Values of records as JSON.
 
-use tollgate_log::{LogId, Value};
+use tollgate_log::{Array, LogId, Value};
 use tollgate_value::trimmed_timestamp_text;
 
 use crate::print::{base64, push_formatted, push_json_float, push_json_string};
@@ -25,5 +25,21 @@ pub(crate) fn push_value(out: &mut String, value: Value<'_>) {
         // `LogId` is used because it prints its bytes in the form of a UUID.
         Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),
         Value::Inet(address) => push_formatted(out, format_args!("\"{address}\"")),
+        // Most readers of JSON make a double of a number, which would lose digits.
+        Value::Decimal(number) => push_formatted(out, format_args!("\"{number}\"")),
+        Value::Date(date) => push_formatted(out, format_args!("\"{date}\"")),
+        Value::Time(time) => push_formatted(out, format_args!("\"{time}\"")),
+        Value::Array(array) => push_array(out, array),
     }
+}
+
+fn push_array(out: &mut String, array: Array<'_>) {
+    out.push('[');
+    for (index, value) in array.elements().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        push_value(out, value);
+    }
+    out.push(']');
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
+use tollgate_log::{ColumnType, ElementType, RowEncoder, Value, ValueError};
 
 use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction, TimeRules};
 
@@ -35,6 +35,15 @@ pub(crate) struct Target {
     pub(crate) coerce: bool,
     /// Whether errors must not show the values of the column.
     pub(crate) is_hidden: bool,
+}
+
+impl Target {
+    /// Returns the target of the elements of an array column.
+    pub(super) fn of_elements(&self, element: ElementType) -> Self {
+        let (name, times) = (self.name.clone(), self.times.clone());
+        let (kind, coerce, is_hidden) = (element.column_type(), self.coerce, self.is_hidden);
+        Self { name, kind, times, coerce, is_hidden }
+    }
 }
 
 /// The rules of a column, prepared for use.

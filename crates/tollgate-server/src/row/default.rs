@@ -43,6 +43,9 @@ impl ColumnWriter for Capture {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_log::{ArrayBuffer, ElementType};
+    use tollgate_value::{Date, Decimal, TimeOfDay};
+
     use super::*;
 
     #[test]
@@ -67,6 +70,15 @@ mod tests {
         let uuid = "\"00000000-0000-0000-0000-000000000001\"";
         check(ColumnType::Uuid, uuid, Ok(Value::Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])));
         check(ColumnType::Inet, "\"::1\"", Ok(Value::Inet("::1".parse().unwrap())));
+        let typed = |name| ColumnType::from_name(name).unwrap();
+        check(typed("decimal(5,2)"), "1.5", Ok(Value::Decimal(Decimal::parse("1.50").unwrap())));
+        check(typed("decimal(5,2)"), "1.555", Err("found 1.555, the column takes decimal(5,2)"));
+        check(ColumnType::Date, "\"2026-01-31\"", Ok(Value::Date(Date::parse("2026-01-31").unwrap())));
+        check(ColumnType::Time, "\"10:00\"", Ok(Value::Time(TimeOfDay::parse("10:00").unwrap())));
+        let mut list = ArrayBuffer::new(ElementType::Int);
+        list.push(Value::Int(7)).unwrap();
+        check(typed("int[]"), "[7]", Ok(list.finish().value()));
+        check(typed("int[]"), "[\"7\"]", Err("found [\"7\"], the column takes int[]"));
         check(
             ColumnType::Int,
             "null",

@@ -1,7 +1,8 @@
 //! Converts values from scripts and clients to the types of columns. The error for an unfit value names the
 //! value and the type.
 //!
-//! A JSON number is converted to a double only for a column of type float.
+//! A JSON number is converted to a double only for a column of type float. An array has the rules of its
+//! elements.
 
 use std::net::IpAddr;
 
@@ -10,11 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
+use tollgate_value::{Date, TimeOfDay};
 use uuid::Uuid;
 
 use super::halves::text_with_halves;
 use super::unfit::{json_string, unfit};
-use super::{ColumnWriter, Target, coerce, time};
+use super::{ColumnWriter, Target, array, coerce, decimal, time};
 
 /// Maximum number up to which doubles represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
@@ -87,9 +89,22 @@ pub(crate) fn push_script_value(
         FieldValue::Float(value) => push_float(*value, column, row),
         FieldValue::Text(bytes) if column.kind == ColumnType::Bytes => row.push(Value::Bytes(bytes)),
         FieldValue::Text(bytes) => push_text(&String::from_utf8_lossy(bytes), column, row),
-        FieldValue::Json(json) => Err(unfit(column, json)),
+        FieldValue::Json(json) => push_script_list(json, column, row),
         FieldValue::Unfit(reason) => Err(unfit(column, reason)),
     }
+}
+
+/// Writes a table of a script, which is here as JSON. An empty table is an empty list.
+fn push_script_list(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
+    let ColumnType::Array(element) = column.kind else { return Err(unfit(column, json)) };
+    let list = if json == "{}" { "[]" } else { json };
+    array::push(list, element, column, row, |raw, target, row| match raw.get().parse::<f64>() {
+        Ok(double) => match raw.get().parse() {
+            Ok(integer) => push_int(integer, target, row),
+            Err(_) => push_float(double, target, row),
+        },
+        Err(_) => push_json_value(raw, target, row),
+    })
 }
 
 fn push_script_json(
@@ -125,7 +140,13 @@ pub(crate) fn push_json_value(
             Ok(text) => push_json_text(&text, column, row),
             Err(_) => push_json_text(&text_with_halves(json), column, row),
         },
-        Some(b'[' | b'{') | None => Err(unfit(column, json)),
+        Some(b'[') => match column.kind {
+            ColumnType::Array(element) => {
+                array::push(json, element, column, row, |raw, target, row| push_json_value(raw, target, row))
+            }
+            _ => Err(unfit(column, json)),
+        },
+        Some(b'{') | None => Err(unfit(column, json)),
         Some(_) => push_number(json, column, row),
     }
 }
@@ -137,6 +158,7 @@ fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Resu
             _ => Err(unfit(column, json)),
         },
         ColumnType::Timestamp => time::push_number(json, column, row),
+        ColumnType::Decimal(_) => decimal::push_number(json, column, row),
         _ => match json.parse() {
             Ok(value) => push_int(value, column, row),
             Err(_) => coerce::push_number(json, column, row),
@@ -171,6 +193,7 @@ fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<
             row.push(Value::Float(value as f64))
         }
         ColumnType::Timestamp => time::push_int(value, column, row),
+        ColumnType::Decimal(_) => decimal::push_int(value, column, row),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
@@ -180,6 +203,7 @@ fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Resul
         ColumnType::Float if value.is_finite() => row.push(Value::Float(value)),
         // The shortest decimal text of a double is the text that the script read or wrote.
         ColumnType::Timestamp => time::push_number(&value.to_string(), column, row),
+        ColumnType::Decimal(_) => decimal::push_double(value, column, row),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
@@ -215,6 +239,9 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
             let address: IpAddr = text.parse().map_err(|_| quoted())?;
             row.push(Value::Inet(address))
         }
+        ColumnType::Decimal(_) => decimal::push_text(text, column, row),
+        ColumnType::Date => row.push(Value::Date(Date::parse(text).ok_or_else(quoted)?)),
+        ColumnType::Time => row.push(Value::Time(TimeOfDay::parse(text).ok_or_else(quoted)?)),
         _ => coerce::push_text(text, column, row),
     }
 }

@@ -1,13 +1,16 @@
 //! Creates records from finished transactions: fills the columns of a stream.
 //!
 //! [`StreamPlan`] is a stream in a worker, and [`Facts`] has the facts of a transaction that the server
-//! knows. [`fit`] converts values to the types of columns, [`time`] converts times, [`coerce`] converts other
-//! types, and [`column_writer`] applies the rules of columns. [`key`] creates the key of a record.
-//! [`path_tree`] finds nested fields. [`reject`] removes values from rejects that a column hides.
+//! knows. [`fit`] converts values to the types of columns. [`time`], [`decimal`] and [`mod@array`] convert
+//! these types, and [`coerce`] converts values of another type. [`column_writer`] applies the rules of
+//! columns. [`key`] creates the key of a record. [`path_tree`] finds nested fields. [`reject`] removes values
+//! from rejects that a column hides.
 
+mod array;
 mod check;
 mod coerce;
 mod column_writer;
+mod decimal;
 mod default;
 mod facts;
 pub(crate) mod fit;

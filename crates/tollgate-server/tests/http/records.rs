@@ -72,6 +72,41 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
 }
 
 #[test]
+fn decimals_dates_times_and_lists_of_scripts_are_exact_or_rejects() {
+    let double = "reject column \"v\" takes decimal(12,2) as a string, because a number of a script is a double, \
+                  found 12.34: {\"v\":12.34}";
+    check_values(
+        "decimal(12,2)",
+        &[
+            ("'12.30'", "v=12.30"),
+            ("tostring(12.34)", "v=12.34"),
+            ("5", "v=5.00"),
+            ("'1.234'", r#"reject column "v" takes decimal(12,2), found "1.234": {"v":"1.234"}"#),
+            ("12.34", double),
+        ],
+    );
+    check_values(
+        "date",
+        &[("'2024-02-29'", "v=2024-02-29"), ("1", r#"reject column "v" takes date, found 1: {"v":1}"#)],
+    );
+    check_values("time", &[("'23:59'", "v=23:59:00")]);
+    check_values(
+        "int[]",
+        &[
+            ("{1, 2.0}", "v=[1,2]"),
+            ("{}", "v=[]"),
+            ("tollgate.json.array()", "v=[]"),
+            ("{1, tollgate.json.null}", "v=[1,null]"),
+            ("nil", "v=null"),
+            ("{'1'}", r#"reject column "v" takes int[], found "1" at index 0: {"v":["1"]}"#),
+            ("1", r#"reject column "v" takes int[], found 1: {"v":1}"#),
+        ],
+    );
+    check_values("text[]", &[("{'a', ''}", "v=[a,]"), ("{'a\\255'}", "v=[a\u{fffd}]")]);
+    check_values("decimal(5,1)[]", &[("{'1.5', 2}", "v=[1.5,2.0]")]);
+}
+
+#[test]
 fn bytes_that_are_no_text_are_the_same_text_for_columns_and_scripts() {
     let script = "return {
         json = { agent = req.headers['user-agent'], all = req:all('headers', 'user-agent'),

@@ -109,15 +109,20 @@ fn sources_of_the_request_are_read_as_the_type_of_their_column() {
         "name text request.query.name",
         "bytes int request.body_bytes",
         "none int request.query.none",
+        "price decimal(5,2) request.query.price",
+        "day date request.query.day",
+        "hour time request.query.hour",
     ];
     let server = Site::new().stream("all", Level::Written, &columns).handler("/{id}", "return 204").start();
     let fields = "Cookie: a=b; session=00000000-0000-0000-0000-000000000001\r\nX-Peer: 192.0.2.7\r\n";
-    let target = "/42?deep=true&ratio=0.5&at=1970-01-01T00:00:01Z&name=a+b&name=c";
+    let target =
+        "/42?deep=true&ratio=0.5&at=1970-01-01T00:00:01Z&name=a+b&name=c&price=1.5&day=2024-02-29&hour=10:00";
     server.check(&request("POST", target, fields, "1234"), "204", "");
     server.check(&request("GET", "/x", "", ""), "204", "");
     let uuid = format!("{:?}", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let row = format!(
-        "id=42 deep=true ratio=0.5 at=1000000 session={uuid} peer=192.0.2.7 name=a b bytes=4 none=null"
+        "id=42 deep=true ratio=0.5 at=1000000 session={uuid} peer=192.0.2.7 name=a b bytes=4 none=null \
+         price=1.50 day=2024-02-29 hour=10:00:00"
     );
     assert_eq!(server.records(), [row, r#"reject column "id" takes int, found "x": {}"#.to_owned()]);
 }

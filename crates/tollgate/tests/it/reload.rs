@@ -435,3 +435,28 @@ fn values_that_scripts_share_outlive_a_reload() {
     reload(&app);
     assert_eq!(get(), "[\"new\",2]");
 }
+
+#[test]
+fn a_decimal_gets_another_size_by_a_reload_and_no_other_type() {
+    let with = |kind: &str| {
+        PLAIN.replace("columns = [", &format!("columns = [{{ name = \"price\", type = \"{kind}\" }}, "))
+    };
+    let app = App::new(&with("decimal(5,2)"), &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    let mut hit = |body: &str| assert_eq!(client.post("/hit", body).unwrap().status, 200, "{body}");
+    hit(r#"{"n": 1, "price": 1.5}"#);
+    hit(r#"{"n": 2, "price": 1.555}"#);
+    app.configure(&with("decimal(8,3)"));
+    reload(&app);
+    hit(r#"{"n": 3, "price": 1.555}"#);
+    app.configure(&with("float"));
+    let answer = refused(&app, 2);
+    assert!(
+        answer.contains("column \"price\" of [stream.hits] is float, but decimal(8,3) in the log"),
+        "{answer}"
+    );
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log}");
+    assert_eq!(app.query::<String>("SELECT n || ' ' || price FROM hits ORDER BY n"), ["1 1.50", "3 1.555"]);
+}

@@ -71,6 +71,32 @@ fn a_sample_of_a_script_shows_what_it_emits() {
 }
 
 #[test]
+fn a_sample_shows_decimals_dates_and_lists() {
+    let config = r#"
+[stream.sales]
+columns = [
+  { name = "price", type = "decimal(5,2)" },
+  { name = "day", type = "date" },
+  { name = "tags", type = "text[]", default = '["new"]' },
+]
+[[route]]
+path = "/"
+collect = true
+stream = "sales"
+"#;
+    let body = r#"[{"price":1.5,"day":"2026-01-31"},{"price":1.555,"tags":[]}]"#;
+    let output = App::new(config, &[("body.json", body)]).run(&["check", "--sample", "body.json"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for expected in [
+        r#"row 0 of sales: {"price":"1.50","day":"2026-01-31","tags":["new"]}"#,
+        r#"reject 1 of sales: column "price" takes decimal(5,2), found 1.555: {"price":1.555,"tags":[]}"#,
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn a_refusal_and_a_missing_route_are_told() {
     let app = app();
     let check = |arguments: &[&str], code: i32, expected: &str| {

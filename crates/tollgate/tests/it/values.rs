@@ -1,6 +1,11 @@
 //! Values that no column accepts, in the first, the middle and the last place of a body. Each such item is a
 //! reject, and the other items are rows.
 
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use tollgate_value::{Date, Decimal, TimeOfDay};
+
 use crate::cluster::shared;
 use crate::program::{App, Running, eventually};
 
@@ -14,6 +19,13 @@ columns = [
   { name = "at", type = "timestamp" },
   { name = "ms", type = "timestamp", unit = "ms" },
   { name = "local", type = "timestamp", zone = "+02:00" },
+  { name = "d", type = "decimal(12,2)" },
+  { name = "x", type = "decimal" },
+  { name = "day", type = "date" },
+  { name = "tod", type = "time" },
+  { name = "ns", type = "int[]" },
+  { name = "ts", type = "text[]" },
+  { name = "ds", type = "decimal(12,2)[]" },
 ]
 [[route]]
 path = "/a"
@@ -22,7 +34,7 @@ stream = "a"
 "#;
 
 /// Fields of items that fit their columns, each with an SQL condition that selects the resulting row.
-const GOOD: [(&str, &str); 10] = [
+const GOOD: [(&str, &str); 19] = [
     (r#""i": 9223372036854775807"#, "i = 9223372036854775807"),
     (r#""i": -9223372036854775808"#, "i < -9223372036854775807"),
     (r#""f": 1.7976931348623157e308"#, "f = 1.7976931348623157e308"),
@@ -33,10 +45,19 @@ const GOOD: [(&str, &str); 10] = [
     (r#""t": "\ud800""#, "t = '\u{fffd}'"),
     (r#""ms": 1767225600123.5"#, "CAST(ms AS text) LIKE '2026-01-01%00:00:00.1235%'"),
     (r#""local": "2026-01-01T00:00:00""#, "CAST(local AS text) LIKE '2025-12-31%22:00:00%'"),
+    (r#""d": 12.3"#, "CAST(d AS text) = '12.30'"),
+    (r#""d": "-9999999999.99""#, "CAST(d AS text) = '-9999999999.99'"),
+    (r#""x": 123456789012345678901234.50"#, "CAST(x AS text) = '123456789012345678901234.50'"),
+    (r#""day": "2024-02-29""#, "CAST(day AS text) = '2024-02-29'"),
+    (r#""tod": "23:59:59.5""#, "CAST(tod AS text) = '23:59:59.5'"),
+    (r#""ns": []"#, "CAST(ns AS text) IN ('{}', '[]')"),
+    (r#""ns": [1, null]"#, "CAST(ns AS text) IN ('{1,NULL}', '[1,null]')"),
+    (r#""ts": ["a", "\ud800"]"#, "CAST(ts AS text) IN ('{a,\u{fffd}}', '[\"a\",\"\u{fffd}\"]')"),
+    (r#""ds": [1.1, "2"]"#, "CAST(ds AS text) IN ('{1.10,2.00}', '[\"1.10\",\"2.00\"]')"),
 ];
 
 /// Items that do not fit.
-const BAD: [&[u8]; 13] = [
+const BAD: [&[u8]; 24] = [
     br#""t": "a\u0000b""#,
     br#""i": 9223372036854775808"#,
     br#""i": -9223372036854775809"#,
@@ -48,6 +69,17 @@ const BAD: [&[u8]; 13] = [
     br#""at": 1767225600123"#,
     br#""at": "2026-01-01T00:00:00""#,
     br#""at": "+294276-12-31T23:59:59.999999Z""#,
+    br#""d": 1.234"#,
+    br#""d": 10000000000"#,
+    br#""d": "12,50""#,
+    br#""x": 1e400"#,
+    br#""day": "2023-02-29""#,
+    br#""day": "2024-02-29T00:00:00Z""#,
+    br#""tod": "24:00""#,
+    br#""ns": [1, "2"]"#,
+    br#""ns": 5"#,
+    br#""ts": ["a\u0000"]"#,
+    br#""ds": [1.234]"#,
     b"\"f\": NaN",
     b"\"f\": -Infinity",
 ];
@@ -69,6 +101,48 @@ fn status_of(server: &Running, content: &[u8]) -> u16 {
     let mut client = server.connect();
     assert!(client.send_bytes(&[head.as_bytes(), content].concat()));
     client.reply().unwrap().status
+}
+
+/// Number of items with random values.
+const RANDOM_ITEMS: i64 = 200;
+
+/// Returns an item with random values, and its row: the values of the item as text.
+fn random_item() -> impl Strategy<Value = (String, String)> {
+    let coefficient = |digits: u32| -10_i128.pow(digits) + 1..10_i128.pow(digits);
+    let decimal = |(coefficient, scale)| Decimal::new(coefficient, scale).unwrap().to_string();
+    let exact = (prop_oneof![coefficient(38), coefficient(6)], 0..=38_u8).prop_map(decimal);
+    let sized = coefficient(12).prop_map(move |coefficient| decimal((coefficient, 2)));
+    let day = (Date::FIRST.days()..=Date::LAST.days()).prop_map(|days| Date::from_days(days).unwrap());
+    let time = (0..=TimeOfDay::LAST.microseconds()).prop_map(|us| TimeOfDay::from_microseconds(us).unwrap());
+    let integers = prop::collection::vec(prop::option::of(any::<i64>()), 0..9);
+    (exact, sized, day, time, integers).prop_map(|(exact, sized, day, time, integers)| {
+        let integer = |one: &Option<i64>| one.map_or("null".to_owned(), |one| one.to_string());
+        let list = format!("[{}]", integers.iter().map(integer).collect::<Vec<_>>().join(","));
+        let item = format!(r#""x": {exact}, "d": "{sized}", "day": "{day}", "tod": "{time}", "ns": {list}"#);
+        (item, format!("{exact} {sized} {day} {time} {list}"))
+    })
+}
+
+/// Posts items with random values, and compares each row with its item.
+fn check_random(app: &App, ask: impl Fn(&str) -> String) {
+    let mut runner = TestRunner::deterministic();
+    let items: Vec<_> =
+        (0..RANDOM_ITEMS).map(|_| random_item().new_tree(&mut runner).unwrap().current()).collect();
+    let numbered = items.iter().enumerate().map(|(n, (item, _))| format!("{{\"n\": {n}, {item}}}"));
+    let body = format!("[{}]", numbered.collect::<Vec<_>>().join(","));
+    let server = app.start();
+    assert_eq!(status_of(&server, body.as_bytes()), 200);
+    eventually("all is loaded", || (ask("SELECT count(*) FROM a") == RANDOM_ITEMS.to_string()).then_some(()));
+    assert!(server.stop().0.success());
+    let columns =
+        ["x", "d", "day", "tod", "ns"].map(|name| format!("CAST({name} AS text)")).join(" || ' ' || ");
+    let found = ask(&format!("SELECT {columns} FROM a ORDER BY n"));
+    // PostgreSQL shows an array as {1,NULL}.
+    let found = found.replace('{', "[").replace('}', "]").replace("NULL", "null");
+    assert_eq!(found.lines().count(), items.len());
+    for (line, (item, row)) in found.lines().zip(&items) {
+        assert_eq!(line, row, "{item}");
+    }
 }
 
 /// Posts each bad item in each place. `ask` runs an SQL statement and returns its output.
@@ -98,32 +172,51 @@ fn check(app: &App, ask: impl Fn(&str) -> String, rejects: &str) {
 #[test]
 fn bad_values_become_rejects_wherever_they_stand_and_their_neighbours_rows() {
     let app = App::new(STREAM, &[]);
-    let ask = |statement: &str| {
-        if !app.has_table("a") {
-            return String::new();
-        }
-        let database = app.database();
-        let mut statement = database.prepare(statement).unwrap();
-        let text = |row: &rusqlite::Row<'_>| {
-            row.get(0).map(|value: rusqlite::types::Value| match value {
-                rusqlite::types::Value::Integer(value) => value.to_string(),
-                rusqlite::types::Value::Text(value) => value,
-                other => format!("{other:?}"),
-            })
-        };
-        let rows = statement.query_map([], text).unwrap();
-        rows.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+    check(&app, |statement| ask_sqlite(&app, statement), "tollgate_rejects");
+}
+
+#[test]
+fn random_decimals_dates_times_and_lists_are_the_same_in_sqlite() {
+    let app = App::new(STREAM, &[]);
+    check_random(&app, |statement| ask_sqlite(&app, statement));
+}
+
+fn ask_sqlite(app: &App, statement: &str) -> String {
+    if !app.has_table("a") {
+        return String::new();
+    }
+    let database = app.database();
+    let mut statement = database.prepare(statement).unwrap();
+    let text = |row: &rusqlite::Row<'_>| {
+        row.get(0).map(|value: rusqlite::types::Value| match value {
+            rusqlite::types::Value::Integer(value) => value.to_string(),
+            rusqlite::types::Value::Text(value) => value,
+            other => format!("{other:?}"),
+        })
     };
-    check(&app, ask, "tollgate_rejects");
+    let rows = statement.query_map([], text).unwrap();
+    rows.map(Result::unwrap).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn bad_values_become_rejects_in_postgresql_and_their_neighbours_become_rows() {
     let database = shared().database();
-    let app = App::new(&format!("{STREAM}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
-    let ask = |statement: &str| match shared().sql(&database, "SELECT to_regclass('a') IS NULL").as_str() {
+    check(&with_postgres(&database), |statement| ask_postgres(&database, statement), "tollgate.rejects");
+}
+
+#[test]
+fn random_decimals_dates_times_and_lists_are_the_same_in_postgresql() {
+    let database = shared().database();
+    check_random(&with_postgres(&database), |statement| ask_postgres(&database, statement));
+}
+
+fn with_postgres(database: &str) -> App {
+    App::new(&format!("{STREAM}[sink.main]\npostgres = \"{}\"\n", shared().url(database)), &[])
+}
+
+fn ask_postgres(database: &str, statement: &str) -> String {
+    match shared().sql(database, "SELECT to_regclass('a') IS NULL").as_str() {
         "t" => String::new(),
-        _ => shared().sql(&database, statement),
-    };
-    check(&app, ask, "tollgate.rejects");
+        _ => shared().sql(database, statement),
+    }
 }

@@ -44,7 +44,8 @@ columns = [
 ]
 "#,
         &[
-            "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, uuid, inet",
+            "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, \
+             uuid, inet, decimal, date, time",
             "t.toml:5:12: column is named \"\", allowed are 1 to 63 bytes without control characters",
             "t.toml:6:39: unknown source \"request.tme\", did you mean \"request.time\"?",
             "t.toml:7:24: type is \"text\", allowed with request.time: timestamp",
@@ -148,7 +149,45 @@ fn rules_of_columns_that_cannot_be_are_told() {
     );
     check_column(
         "type = \"bytes\", from = \"request.cookie.x\"",
-        "24: type is \"bytes\", allowed with request.cookie.x: text, int, float, bool, timestamp, uuid, inet",
+        "24: type is \"bytes\", allowed with request.cookie.x: text, int, float, bool, timestamp, uuid, inet, \
+         decimal, date, time",
+    );
+}
+
+#[test]
+fn types_have_names_sizes_and_lists() {
+    for name in
+        ["decimal", "decimal(12,2)", "decimal(38)", "date", "time", "int[]", "decimal(12,2)[]", "inet[]"]
+    {
+        check_column(&format!("type = \"{name}\""), "");
+    }
+    check_column("type = \"decimal(12,2)\", from = \"request.query.price\", default = 1.25", "");
+    check_column("type = \"timestamp[]\", unit = \"ms\", zone = \"UTC\"", "");
+    check_column("type = \"int[]\", default = \"[1,null]\"", "");
+    let unknown = |name: &str, hint: &str| {
+        check_column(&format!("type = \"{name}\""), &format!("24: unknown type \"{name}\"{hint}"));
+    };
+    unknown("datee", ", did you mean \"date\"?");
+    unknown("decimals[]", ", did you mean \"decimal[]\"?");
+    let sizes =
+        ", allowed is decimal(PRECISION,SCALE): a precision of 1 to 38, and a scale up to the precision";
+    unknown("decimal(39,2)", sizes);
+    unknown("decimal(2,3)[]", sizes);
+    let lists = ": an array holds no bytes, json and arrays. A column of type \"json\" holds any list";
+    unknown("bytes[]", lists);
+    unknown("int[][]", lists);
+    check_column(
+        "type = \"int[]\", from = \"request.query.n\"",
+        "24: type is \"int[]\", allowed with request.query.n: text, int, float, bool, timestamp, uuid, inet, \
+         decimal, date, time",
+    );
+    check_column(
+        "type = \"decimal(5,2)\", default = 1.255",
+        "50: default: found 1.255, the column takes decimal(5,2)",
+    );
+    check_column(
+        "type = \"text[]\", max = \"1KiB\"",
+        "3: max is allowed for text, bytes and json, the type is \"text[]\": remove max",
     );
 }
 
@@ -177,10 +216,11 @@ fn rules_for_times_that_cannot_be_are_told() {
 #[test]
 fn coerce_is_for_types_that_another_value_can_be_exactly() {
     check_column("type = \"int\", coerce = true", "");
+    check_column("type = \"decimal(5,2)[]\", coerce = true", "");
     check_column("type = \"text\", coerce = false", "");
     check_column(
         "type = \"text\", coerce = true",
-        "41: coerce is allowed for int, float and bool: remove coerce",
+        "41: coerce is allowed for int, float, bool, decimal and arrays of them: remove coerce",
     );
 }
 

@@ -69,6 +69,11 @@ impl KeySet {
         }
         let keys =
             PublicKey::all_from_pem(text.as_bytes()).map_err(|error| KeySetFault(error.to_string()))?;
+        if keys.len() > TRIES_MAX {
+            // A key after the bound would never be tried.
+            let text = format!("it has {} keys without kid, limit {TRIES_MAX}: use a JWK Set", keys.len());
+            return Err(KeySetFault(text));
+        }
         let keys = keys.into_iter().map(|key| Ok(Key { kid: None, algorithm: None, material: usable(key)? }));
         Self::bounded(keys.collect::<Result<_, _>>()?)
     }

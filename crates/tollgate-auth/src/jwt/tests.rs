@@ -307,3 +307,24 @@ fn a_set_of_an_issuer_leaves_out_what_a_file_refuses() {
     }
     assert!(KeySet::from_secret(&SECRET[..31]).is_err());
 }
+
+/// Returns an Ed25519 key in PEM (RFC 8410 section 4).
+fn pem(key: &[u8]) -> String {
+    const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
+    let body = base64::engine::general_purpose::STANDARD.encode([&SPKI[..], key].concat());
+    format!("-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n")
+}
+
+#[test]
+fn each_key_of_a_pem_file_is_tried_whatever_the_token_names() {
+    let issuers: Vec<_> = (0..5).map(|_| Issuer::new()).collect();
+    let pems: Vec<_> = issuers.iter().map(|issuer| pem(issuer.ed.public_key().as_ref())).collect();
+    let keys = KeySet::from_file(&pems[..4].concat()).unwrap();
+    for (issuer, expected) in issuers.iter().zip([Ok(()), Ok(()), Ok(()), Ok(()), Err(JwtFault::Signature)]) {
+        let token = issuer.token("EdDSA", &json!({"alg": "EdDSA", "kid": "any"}), &claims());
+        assert_eq!(verified(&token, &keys).map(drop), expected);
+    }
+    // A fifth key would never be tried.
+    let fault = KeySet::from_file(&pems.concat()).unwrap_err().to_string();
+    assert!(fault.contains("5 keys without kid, limit 4"), "{fault}");
+}

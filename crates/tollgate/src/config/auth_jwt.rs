@@ -10,7 +10,7 @@ use super::auth_file::{AuthPlace, file};
 use super::fault::did_you_mean;
 use super::key::{Facts, inline, keys};
 use super::quoted::{quoted, quoted_list, quoted_path};
-use super::secret::{WrittenSecret, secret};
+use super::secret::{FILE, find_secret};
 use super::section::Section;
 use super::units::{MINUTE_MS, SECOND_MS};
 
@@ -91,18 +91,24 @@ fn keys_of(section: &mut Section<'_>, place: AuthPlace<'_>) -> Option<JwtKeys> {
     }
     let loaded =
         file(section, &KEY_FILE, place, |text| KeySet::from_file(text).map_err(|fault| fault.to_string()));
-    let secret = secret(section, place.folder, SECRET.name).and_then(|secret| secret_keys(section, secret));
+    let secret = secret(section, place);
     let backend = backend(section, place);
     loaded.map(JwtKeys::File).or(secret).or(backend)
 }
 
-fn secret_keys(section: &Section<'_>, secret: WrittenSecret) -> Option<JwtKeys> {
-    match KeySet::from_secret(secret.value.as_bytes()) {
-        Ok(keys) => {
-            Some(JwtKeys::Secret { written: secret.written, file: secret.file, keys: Arc::new(keys) })
-        }
+/// Takes the secret. It is printed as the file has it, which is not the secret itself.
+fn secret(section: &mut Section<'_>, place: AuthPlace<'_>) -> Option<JwtKeys> {
+    let as_written = section.as_written(SECRET.name)?;
+    let text = section.text(SECRET.name)?;
+    let found = find_secret(section, "secret in jwt", as_written, &text, place.folder).ok()?;
+    let written = match &found.file {
+        Some(file) => format!("{FILE}{}", file.display()),
+        None => as_written.to_owned(),
+    };
+    match KeySet::from_secret(found.value.as_bytes()) {
+        Ok(keys) => Some(JwtKeys::Secret { written, file: found.file, keys: Arc::new(keys) }),
         Err(fault) => {
-            section.fault_of(SECRET.name, format!("secret in jwt: {fault}"));
+            section.fault_at(&text.span, format!("secret in jwt: {fault}"));
             None
         }
     }

@@ -19,29 +19,6 @@ pub(super) struct FoundSecret {
     pub(super) file: Option<PathBuf>,
 }
 
-/// A secret, with its form in the configuration.
-pub(super) struct WrittenSecret {
-    /// The secret itself.
-    pub(super) value: String,
-    /// The text of the configuration: `${NAME}`, or `file:` with an absolute path. It has no secret.
-    pub(super) written: String,
-    /// The file, if a file holds the secret.
-    pub(super) file: Option<PathBuf>,
-}
-
-/// Takes a secret: `${NAME}` or `file:PATH`. A path is relative to `folder`.
-pub(super) fn secret(section: &mut Section<'_>, folder: &Path, key: &'static str) -> Option<WrittenSecret> {
-    let as_written = section.as_written(key).unwrap_or_default();
-    let text = section.text(key)?;
-    let place = format!("{key} in {}", section.name());
-    let FoundSecret { value, file } = find_secret(section, &place, as_written, &text, folder).ok()?;
-    let written = match &file {
-        Some(path) => format!("{FILE}{}", path.display()),
-        None => as_written.to_owned(),
-    };
-    Some(WrittenSecret { value, written, file })
-}
-
 /// Returns the secret that a text names: `${NAME}` or `file:PATH`. `as_written` is the text before its
 /// variables were replaced. `place` names the key in faults. No fault has the value, because the value may be
 /// the secret.

@@ -54,4 +54,12 @@ impl StreamServer {
             conn::serve(self.worker.clone(), PlainStream(stream), origin, permit).await;
         }
     }
+
+    /// Serves one connection with TLS like [`serve`](Self::serve). The options need certificates.
+    pub async fn serve_tls<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
+        let origin = Origin { peer: Some(peer), proxy_protocol: false, tls: true, redirect_to_https: false };
+        if let Some(permit) = self.capacity.enter(0) {
+            conn::serve_tls(self.worker.clone(), PlainStream(stream), origin, permit).await;
+        }
+    }
 }

@@ -62,6 +62,7 @@ mod streams;
 mod terminator;
 mod throttles;
 mod tls;
+mod tls_cuts;
 mod to_https;
 mod uploads;
 mod verified;

@@ -228,7 +228,13 @@ fn targets_of_other_forms_are_refused() {
 
 #[test]
 fn an_https_target_on_a_plain_connection_is_misdirected() {
-    site().check_refused("GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 421);
+    let server = site();
+    server.check_refused("GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 421);
+    // The request after a HEAD does not decide whether the reply to HEAD has content.
+    let mut peer = server.connect();
+    peer.send([b"HEAD https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", NEXT].concat());
+    assert_eq!(peer.reply(true).status, 421);
+    peer.expect_end();
 }
 
 #[test]

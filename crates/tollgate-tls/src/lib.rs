@@ -23,8 +23,9 @@ use rustls::time_provider::TimeProvider;
 pub use facts::{CertificateFacts, NotX509};
 pub use pem::{PemError, certificates, private_key};
 pub use server::{
-    Certificate, CertificateError, CertificateFiles, ClientAuth, ClientAuthError, ClientAuthOptions,
-    MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
+    ACME_TLS_1, Certificate, CertificateError, CertificateFiles, ClientAuth, ClientAuthError,
+    ClientAuthOptions, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
+    ValidationCertificate, set_validations,
 };
 pub use stream::{Side, TlsHandshakeError, TlsReader, TlsStream, WIRE_BYTES};
 pub use verifier::{Trust, Verifier};

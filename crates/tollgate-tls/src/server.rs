@@ -8,6 +8,7 @@ mod certificate;
 mod clients;
 mod names;
 mod stamp;
+mod validation;
 
 use std::fmt;
 use std::ops::Deref;
@@ -26,8 +27,10 @@ pub use clients::{ClientAuth, ClientAuthError, ClientAuthOptions};
 use names::CertificatesByName;
 pub use names::UnknownName;
 use stamp::Stamp;
+use validation::unless_validation;
+pub use validation::{ACME_TLS_1, ValidationCertificate, set_validations};
 
-/// The only application protocol that is served (RFC 7301).
+/// The application protocol of requests (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// The lowest TLS version of a handshake.
@@ -256,11 +259,11 @@ fn config<'a>(
     let builder = ServerConfig::builder_with_details(provider(), clock())
         .with_protocol_versions(options.min_version.versions())?;
     let builder = match clients {
-        Some(clients) => builder.with_client_cert_verifier(clients.verifier.clone()),
+        Some(clients) => builder.with_client_cert_verifier(unless_validation(clients.verifier.clone())),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(by_name));
-    config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+    config.alpn_protocols = vec![HTTP_1_1.to_vec(), ACME_TLS_1.to_vec()];
     // Tickets hold the state of a session, so the server stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = match clients {

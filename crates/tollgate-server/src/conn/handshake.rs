@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use rustls::{Error, ServerConfig, ServerConnection};
 use tollgate_script::TlsSession;
-use tollgate_tls::{NotX509, TlsHandshakeError, TlsStream};
+use tollgate_tls::{ACME_TLS_1, NotX509, TlsHandshakeError, TlsStream};
 
 use super::client::Origin;
 use super::connection::Connection;
@@ -81,6 +81,10 @@ impl Opening {
         match end {
             Ok((stream, facts)) => {
                 self.worker.cells.count_handshake(HandshakeEnd::of_session(stream.session()));
+                // RFC 8737 section 4: a validation ends with its handshake.
+                if stream.session().alpn_protocol() == Some(ACME_TLS_1) {
+                    return None;
+                }
                 Some((TlsSocket::new(stream, self.worker.clone()), origin, facts))
             }
             Err(failure) => {

@@ -14,7 +14,7 @@ use tollgate_server::{
     CertificateFiles, ClientAuth, ClientAuthOptions, ClientCertificateRule, Hsts, ListenSpec, MinVersion,
     ServerTls, ServerTlsOptions, UnknownName,
 };
-use tollgate_tls::{Trust, Verifier};
+use tollgate_tls::{Trust, ValidationCertificate, Verifier, certificates, private_key, set_validations};
 
 use crate::backend::{FakeBackend, field};
 use crate::site::{Running, Site};
@@ -378,4 +378,31 @@ fn a_drain_ends_handshakes_and_lets_requests_end() {
     let mut came = Vec::new();
     assert_eq!(served.read_to_end(&mut came).unwrap(), 0, "an announced end");
     assert!(silent.read_to_end(&mut came).map_or(true, |bytes| bytes == 0));
+}
+
+#[test]
+fn a_validation_gets_its_own_certificate_and_no_request_is_served() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let files = &tls.options.certificates[0];
+    let certificate = certificates(&files.certificate).unwrap().remove(0);
+    let answer = ValidationCertificate::new(certificate, private_key(&files.key).unwrap()).unwrap();
+    set_validations([("localhost".to_owned(), answer)].into());
+    let validator = |protocols: &[&[u8]], name: &'static str| {
+        let mut config = (*tls.client).clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let session = ClientConnection::new(Arc::new(config), ServerName::try_from(name).unwrap());
+        StreamOwned::new(session.unwrap(), tcp(&server))
+    };
+    let mut client = validator(&[b"acme-tls/1"], "localhost");
+    client.write_all(GET).unwrap();
+    assert_eq!(client.conn.alpn_protocol(), Some(&b"acme-tls/1"[..]));
+    assert!(!matches!(client.read(&mut [0; 64]), Ok(1..)), "a validation ends with its handshake");
+    // `other.test` has a certificate, but none for a validation.
+    assert!(validator(&[b"acme-tls/1"], "other.test").write_all(GET).is_err());
+    // A client that offers requests too does not validate.
+    let mut client = validator(&[b"acme-tls/1", b"http/1.1"], "other.test");
+    client.write_all(GET).unwrap();
+    read_until(&mut client, b"hello");
+    assert_eq!(client.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
 }

@@ -7,6 +7,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::certificate::Certificate;
+use super::validation;
 
 /// What a client that sends no name, or an unknown name, gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +66,9 @@ impl CertificatesByName {
 
 impl ResolvesServerCert for CertificatesByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if validation::is_validation(&hello) {
+            return validation::find(hello.server_name());
+        }
         self.find(hello.server_name())
     }
 }

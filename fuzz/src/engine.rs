@@ -28,6 +28,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         listen: Vec::new(),
         tls: None,
         https: HttpsOptions::default(),
+        challenges: None,
         trusted_proxies: TrustedProxies::default(),
         backlog: 1,
         workers: 1,

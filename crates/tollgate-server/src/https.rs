@@ -8,7 +8,7 @@ use crate::reply::{Reply, STRICT_TRANSPORT_SECURITY};
 
 /// Path of the tokens by which a host proves its name to an authority. The authority asks without TLS (RFC
 /// 8555 section 8.3).
-const ACME_TOKENS: &[u8] = b"/.well-known/acme-challenge/";
+pub(crate) const CHALLENGES: &str = "/.well-known/acme-challenge/";
 const HTTPS_PORT: u16 = 443;
 
 /// Rules that lead clients to HTTPS.
@@ -58,7 +58,7 @@ impl HttpsRules {
     /// for tokens of ACME.
     pub(crate) fn redirect(&self, head: &RequestHead) -> Option<Reply> {
         let Target::Origin { path, query } = head.target() else { return None };
-        if path.as_bytes().starts_with(ACME_TOKENS) {
+        if path.as_bytes().starts_with(CHALLENGES.as_bytes()) {
             return None;
         }
         let Some((host, _)) = head.host().and_then(|host| split_authority(host.as_bytes())) else {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_backend::{Backend, BackendOptions, Client};
-use tollgate_files::{DescriptorCache, SharedFiles};
+use tollgate_files::{DescriptorCache, Etag, FilesSpec, SharedFiles};
 use tollgate_http::Method;
 use tollgate_http::route::RouteTable;
 use tollgate_log::{Log, SchemaId};
@@ -19,9 +19,9 @@ use crate::app::{Hosts, Sources};
 use crate::auth::{Authenticator, Guard, PasswordPool, RemoteKeys};
 use crate::error::StartError;
 use crate::handler::{Endpoint, Routes, Scripts};
-use crate::https::HttpsRules;
+use crate::https::{CHALLENGES, HttpsRules};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
-use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
+use crate::options::{ConnectionLimits, Dev, HandlerSpec, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::overload::{ScriptQueue, Throttle};
 use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -169,6 +169,8 @@ pub(crate) struct Service {
     /// Counters of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
     pub(crate) routes: Rc<Routes>,
+    /// The route of answers to challenges of an ACME server. `None`: this server answers none.
+    pub(crate) challenges: Option<Rc<Routes>>,
     /// Development mode, with faults that prevent serving.
     pub(crate) dev: Option<Dev>,
 }
@@ -189,6 +191,7 @@ pub(crate) struct Building<'a> {
     cells: &'a WorkerCells,
     route_cells: Vec<Arc<RouteCells>>,
     routes: Routes,
+    challenges: Option<Rc<Routes>>,
 }
 
 impl<'a> Building<'a> {
@@ -207,7 +210,7 @@ impl<'a> Building<'a> {
         let (shared_files, route_cells, routes) =
             (SharedFiles::new(options.capacity.files_open_max as u64), Vec::new(), RouteTable::default());
         let (throttles, authenticators) = (throttles.iter(), authenticators.iter());
-        Ok(Self {
+        let mut building = Self {
             options,
             throttles,
             authenticators,
@@ -220,7 +223,28 @@ impl<'a> Building<'a> {
             cells,
             route_cells,
             routes,
-        })
+            challenges: None,
+        };
+        building.challenges = building.challenges()?;
+        Ok(building)
+    }
+
+    /// Returns the route of answers to challenges of an ACME server.
+    fn challenges(&mut self) -> Result<Option<Rc<Routes>>, StartError> {
+        let Some(folder) = &self.options.challenges else { return Ok(None) };
+        let files = FilesSpec {
+            index: Vec::new(),
+            etag: Etag::Off,
+            precompressed: false,
+            recheck: Duration::ZERO,
+            ..FilesSpec::new(folder.clone())
+        };
+        let spec = RouteSpec::new(&format!("{CHALLENGES}*"), HandlerSpec::Files(Box::new(files)));
+        let endpoint = self.endpoint(&spec)?;
+        let mut routes = RouteTable::default();
+        let methods = endpoint.methods;
+        routes.insert(None, &spec.path, methods, Some(Rc::new(endpoint)));
+        Ok(Some(Rc::new(routes)))
     }
 
     /// Adds the next route, and loads its scripts.
@@ -228,20 +252,7 @@ impl<'a> Building<'a> {
     /// # Errors
     /// A script was not accepted.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
-        let cells = self.cells.route(RouteName::of(spec));
-        self.route_cells.push(cells.clone());
-        let scripts =
-            Scripts { host: self.hosts.of(spec).clone(), route_cost: self.script_queue.route_cost() };
-        let mut endpoint = Endpoint::new(
-            spec,
-            &self.streams,
-            scripts,
-            &self.shared_files,
-            &self.client,
-            cells,
-            self.options,
-        )
-        .map_err(|error| StartError::Script(error.to_string()))?;
+        let mut endpoint = self.endpoint(spec)?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
         let authenticator = self.authenticators.next().cloned().flatten();
         endpoint.auth = authenticator
@@ -251,6 +262,15 @@ impl<'a> Building<'a> {
         let methods = endpoint.methods;
         self.routes.insert(spec.host.as_deref(), &spec.path, methods, Some(Rc::new(endpoint)));
         Ok(())
+    }
+
+    fn endpoint(&mut self, spec: &RouteSpec) -> Result<Endpoint, StartError> {
+        let cells = self.cells.route(RouteName::of(spec));
+        self.route_cells.push(cells.clone());
+        let scripts =
+            Scripts { host: self.hosts.of(spec).clone(), route_cost: self.script_queue.route_cost() };
+        Endpoint::new(spec, &self.streams, scripts, &self.shared_files, &self.client, cells, self.options)
+            .map_err(|error| StartError::Script(error.to_string()))
     }
 
     pub(crate) fn finish(mut self) -> Service {
@@ -264,6 +284,7 @@ impl<'a> Building<'a> {
             route_cells: self.route_cells,
             hosts: self.hosts,
             routes: Rc::new(self.routes),
+            challenges: self.challenges,
             dev: self.options.dev.clone(),
         }
     }

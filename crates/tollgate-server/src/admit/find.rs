@@ -13,6 +13,7 @@ use tollgate_http::{
 use super::arrived::Destination;
 use crate::cors::{self, Cors};
 use crate::handler::{Endpoint, Routes};
+use crate::https::CHALLENGES;
 use crate::observe::RequestFault;
 use crate::reply::{Reply, allowed_methods, redirect_below};
 use crate::service::Service;
@@ -30,6 +31,9 @@ impl Service {
     /// Finds the route of a request. Returns the reply if there is none.
     #[inline]
     pub(crate) fn find(&self, head: &RequestHead) -> Result<FoundRoute<'_>, Box<Reply>> {
+        if let Some(found) = self.challenges.as_ref().and_then(|routes| challenge(routes, head)) {
+            return Ok(found);
+        }
         if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
             return Err(reply.into());
         }
@@ -143,6 +147,19 @@ impl Service {
             routed => policy(&routed),
         }
     }
+}
+
+/// Finds the answer to a challenge of an ACME server (RFC 8555 section 8.3). No route of the configuration
+/// can hide this answer.
+fn challenge<'s>(routes: &'s Rc<Routes>, head: &RequestHead) -> Option<FoundRoute<'s>> {
+    let path = head.path_bytes();
+    // RFC 8555 section 8.3: a token has only the characters of base64url.
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    if !path.strip_prefix(CHALLENGES.as_bytes())?.iter().all(is_of_token) {
+        return None;
+    }
+    let Routed::Found(found) = routes.find(|| None, path, head.method()) else { return None };
+    Some(FoundRoute { endpoint: found.endpoint().as_ref()?, found, decoded: None, routes })
 }
 
 impl FoundRoute<'_> {

@@ -50,6 +50,9 @@ pub struct ServerOptions {
     pub tls: Option<Arc<ServerTls>>,
     /// Rules that lead clients to HTTPS.
     pub https: HttpsOptions,
+    /// The folder of answers to challenges of an ACME server, each in a file with the name of its token.
+    /// `None`: such requests find a route like all others.
+    pub challenges: Option<PathBuf>,
     /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
     /// Maximum number of connections that the kernel holds before they are accepted.
@@ -520,6 +523,7 @@ pub(crate) mod tests {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             tls: None,
             https: HttpsOptions::default(),
+            challenges: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

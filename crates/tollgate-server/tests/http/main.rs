@@ -10,6 +10,7 @@ mod auth;
 mod auth_jwt;
 mod backend;
 mod bodies;
+mod challenges;
 mod closing;
 mod codings;
 mod collect;

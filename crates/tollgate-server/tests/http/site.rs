@@ -54,6 +54,7 @@ impl Site {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
             tls: None,
             https: HttpsOptions::default(),
+            challenges: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

@@ -131,6 +131,7 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
         listen: defaults::listen(),
         tls: None,
         https: HttpsOptions::default(),
+        challenges: None,
         backlog: 0,
         workers: 0,
         connection: ConnectionLimits::default(),

@@ -15,6 +15,8 @@ MDBOOK_VERSION = 0.5.4
 MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 VERSITYGW_VERSION = 1.8.0
 VERSITYGW = target/tools/versitygw-$(VERSITYGW_VERSION)/bin/versitygw
+PEBBLE_VERSION = 2.10.3
+PEBBLE = target/tools/pebble-$(PEBBLE_VERSION)/bin/pebble
 AZURITE_VERSION = 3.37.0
 AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/blob/main.js
 GOFAKES3_VERSION = c55a48f17be6
@@ -24,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -34,8 +36,9 @@ build:
 	$(CARGO) build --release --locked -p tollgate
 
 # All tests, also those after a test binary that failed. What those of faults and power cuts need is installed if it is
-# missing (as root). The tests of stores need versitygw, which Go builds once in four minutes.
-test: tools versitygw test-python
+# missing (as root). The tests of stores need versitygw, which Go builds once in four minutes. The tests of ACME need
+# Pebble, which Go builds once in a minute.
+test: tools versitygw pebble test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 # The unit tests of the Python programs: parsers, statistics, packs. They need a few seconds.
@@ -155,6 +158,14 @@ versitygw: $(VERSITYGW)
 $(VERSITYGW):
 	@$(FIND_GO) && \
 	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
+
+# The ACME server of Let's Encrypt for tests, and a DNS server that leads every name to this machine.
+pebble: $(PEBBLE)
+$(PEBBLE):
+	@$(FIND_GO) && \
+	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install \
+	  github.com/letsencrypt/pebble/v2/cmd/pebble@v$(PEBBLE_VERSION) \
+	  github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v$(PEBBLE_VERSION)
 
 # The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
 # create each object once. Node.js 20 or later has to be there. The build of s3s-fs needs four minutes. No server for

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tollgate_server::{Certificate, ServerTls};
 
+use crate::wall::rfc3339;
+
 /// A certificate is due if less than this part of its life is left.
 const DUE_SHARE: u64 = 3;
 /// A certificate with a long life is due if less than this time is left.
@@ -62,16 +64,16 @@ impl ServedCertificate {
     pub(crate) fn due(&self, now: Timestamp) -> Option<String> {
         let (left, name) = (self.left_seconds(now), self.shown());
         if left < 0 {
-            return Some(format!("certificate {name} expired at {}", shown(self.not_after)));
+            return Some(format!("certificate {name} expired at {}", rfc3339(self.not_after)));
         }
         if now.as_second() < i64::try_from(self.not_before).unwrap_or(i64::MAX) {
-            return Some(format!("certificate {name} is valid only from {}", shown(self.not_before)));
+            return Some(format!("certificate {name} is valid only from {}", rfc3339(self.not_before)));
         }
         let life = self.not_after.saturating_sub(self.not_before);
         let due = (life / DUE_SHARE).min(DUE_MAX.as_secs());
         let is_due = u64::try_from(left).is_ok_and(|left| left < due);
         let days = left / (24 * 60 * 60);
-        is_due.then(|| format!("certificate {name} expires at {}, in {days} days", shown(self.not_after)))
+        is_due.then(|| format!("certificate {name} expires at {}, in {days} days", rfc3339(self.not_after)))
     }
 
     /// Returns the name with the host names.
@@ -87,14 +89,8 @@ impl ServedCertificate {
 
     /// Returns a line about the certificate, for people.
     pub(crate) fn line(&self) -> String {
-        format!("certificate {} expires at {}", self.shown(), shown(self.not_after))
+        format!("certificate {} expires at {}", self.shown(), rfc3339(self.not_after))
     }
-}
-
-/// Shows a time in seconds since 1970. A time that cannot be shown is after 9999.
-fn shown(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.unwrap_or(Timestamp::MAX).to_string()
 }
 
 #[cfg(test)]

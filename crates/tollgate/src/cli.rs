@@ -1,5 +1,6 @@
 //! The command line.
 
+mod cert;
 mod volumes;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use tollgate_log::{LogId, Sequence};
 use tollgate_ship::PutChecksum;
 use tollgate_value::parse_timestamp;
 
+pub(crate) use cert::CertCommand;
 pub(crate) use volumes::{FolderArguments, LoadVolume, TargetArguments, VolumeCommand};
 
 const EXAMPLES: &str = "\
@@ -20,6 +22,7 @@ Examples:
   tollgate new shop                    make a small app with tests
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
   tollgate serve shop/                 serve the app in a folder
+  tollgate serve --https shop/         serve it with TLS too, on https://localhost:8443
   tollgate serve --dev shop/           serve it, reload after each change, show errors in replies
   tollgate reload                      make the running server reload its configuration
   tollgate check --types shop/         check the configuration, and the types of scripts
@@ -36,6 +39,7 @@ Examples:
   tollgate auth password anna >>users  add a user to a password file
   tollgate audit                       check that the database has every record
   tollgate audit --store /mnt/handover count the records of this side of a hand-over
+  tollgate cert ls                     list the certificates, and when each one is renewed
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
@@ -133,6 +137,9 @@ pub(crate) enum Command {
     },
     /// Check that each record of the log is in the database, or is accounted for
     Audit(AuditCommand),
+    /// List or renew certificates, or make a certificate for development
+    #[command(subcommand)]
+    Cert(CertCommand),
     /// Make a line for a password file or a token file
     #[command(subcommand)]
     Auth(AuthCommand),
@@ -197,6 +204,15 @@ pub(crate) struct ServeCommand {
     /// Listen on this address instead of `listen` in the configuration. Can be repeated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Also listen with TLS, with a certificate for localhost from the development authority
+    #[arg(
+        long,
+        value_name = "IP:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:8443"
+    )]
+    pub(crate) https: Option<SocketAddr>,
     /// Record requests, but load no rows. A later start without this option loads them
     #[arg(long)]
     pub(crate) no_load: bool,

@@ -18,6 +18,8 @@ pub(crate) enum Event {
     Stop(Stop),
     /// An order to read the configuration again. The asker, if there is one, waits for the answer.
     Reload(Option<Asker>),
+    /// An order to renew the certificate of a name, or all certificates.
+    Renew(Option<String>, Asker),
     /// A watched file changed. The watcher waits for the new list of files to watch.
     Changed(Sender<Watched>),
 }

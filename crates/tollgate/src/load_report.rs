@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::admin::AdminServer;
 use crate::config::{AdminListen, Config};
-use crate::control::{Asker, Control, Reloaded};
+use crate::control::{Asker, Control, ControlOrder, Reloaded};
 use crate::load_from::LoadFrom;
 use crate::notify::Notifier;
 use crate::observe::{Observer, Phase, Watcher};
@@ -73,7 +73,7 @@ fn start_control(spool: &Path, observer: &Observer) -> Option<Control> {
     control.inspect_err(report).ok()
 }
 
-fn refuse_reload(asker: Asker) {
+fn refuse_reload(_: ControlOrder, asker: Asker) {
     let text = "this process loads from a store: restart it to change its configuration\n".to_owned();
     asker.reply(&Reloaded { code: 1, text });
 }

@@ -2,10 +2,12 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod acme;
 mod admin;
 mod audit;
 mod auth;
 mod board;
+mod cert;
 mod certificate_watch;
 mod certificates;
 mod check;
@@ -22,6 +24,7 @@ mod load_end;
 mod load_from;
 mod load_report;
 mod loader;
+mod local_tls;
 mod log;
 mod new;
 mod notify;
@@ -94,6 +97,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Audit(command) => audit::run(&command),
         Command::Auth(command) => auth::run(command),
+        Command::Cert(command) => cert::run(command),
     }
 }
 

@@ -6,8 +6,8 @@ use std::{panic, process, thread};
 use crate::print::note;
 use crate::tracing_lines;
 
-/// Ends the process when a thread panics. Loader threads are the exception, because their own watcher
-/// restarts them.
+/// Ends the process when a thread panics. Loader threads and the thread `acme` are the exception, because
+/// their work begins again.
 ///
 /// The state of a worker or a log thread is unknown after a panic. The end of the process is safe, because
 /// the next start recovers the log.
@@ -16,7 +16,7 @@ pub(crate) fn abort_on_panic() {
         let thread = thread::current();
         let name = thread.name().unwrap_or("without a name");
         note(&format!("thread {name} {info}{}", backtrace()));
-        if !name.starts_with("load-") {
+        if !name.starts_with("load-") && name != "acme" {
             tracing_lines::finish();
             process::abort();
         }

@@ -21,14 +21,16 @@ use tollgate_log::{
 };
 use tollgate_server::{Listeners, Server, StreamSpec, check_scripts};
 
+use crate::acme::{AcmeCertificates, PreparedCertificates};
 use crate::board::Board;
 use crate::cli::ServeCommand;
-use crate::config::{Config, ConfigError, LoadedBy};
-use crate::control::{Control, Reloaded};
+use crate::config::{Config, ConfigError, Fault, LoadedBy};
+use crate::control::{Control, ControlOrder, Reloaded};
 use crate::descriptors;
 use crate::destinations::Destinations;
 use crate::dev;
 use crate::event::{Event, Stop};
+use crate::local_tls;
 use crate::observe::Observer;
 use crate::panic::abort_on_panic;
 use crate::print::note;
@@ -53,6 +55,8 @@ impl ServeCommand {
         if !self.listen.is_empty() {
             config.server.listen = self.listen.iter().map(|address| (*address).into()).collect();
         }
+        local_tls::add_to(self, &mut config)
+            .map_err(|error| Fault::of_file(&config.source, format!("--https: {error:#}")))?;
         Ok(config)
     }
 }
@@ -88,6 +92,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         note(&text);
         return Ok(ExitCode::from(2));
     }
+    let https = local_tls::line_of(&command, &addresses)?;
     let reporters = Reporters::start(&config)?;
     let log = open_log(&config, &reporters, teller.clone())?;
     let mut destinations = Destinations::follow(&config, &log);
@@ -97,6 +102,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let control = start_control(config, &log, &destinations, &reporters.observer, teller.clone());
     destinations.start(config, &log)?;
     destinations.show(&reporters.observer);
+    let certificates = PreparedCertificates::new(config);
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
     if let Some(watch) = watch {
         dev::follow(watch, &command, config, teller)?;
@@ -104,9 +110,17 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let mut present = Present::new(command, config.clone(), &sources, &addresses, reporters.admin.as_ref());
     reporters.observer.note_reload(|reloads| reloads.serves(&present.version, config));
     reporters.observer.see_server(server.watch());
-    announce(config, &addresses, reporters.admin.as_ref())?;
+    let mut certificates = certificates.start();
+    reporters.observer.show_acme(certificates.watch());
+    announce(config, &addresses, reporters.admin.as_ref(), https.as_deref())?;
     reporters.notifier.ready();
-    let stop = wait(&events, &mut present, &server, &log, &mut destinations, &reporters);
+    let mut running = Running {
+        server: &server,
+        log: &log,
+        destinations: &mut destinations,
+        certificates: &mut certificates,
+    };
+    let stop = wait(&events, &mut present, &mut running, &reporters);
     delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
@@ -180,11 +194,16 @@ fn start_control(
     teller: Sender<Event>,
 ) -> Option<Control> {
     // If the server stops, the event is dropped. Dropping it closes the connection of the asker.
-    let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
+    let on_order = move |order, asker| {
+        drop(teller.send(match order {
+            ControlOrder::Reload => Event::Reload(Some(asker)),
+            ControlOrder::Renew(name) => Event::Renew(name, asker),
+        }));
+    };
     let (board, asked) = (observer.board(), observer.clone());
     let on_status = move || asked.status_line();
     let followers = destinations.sinks.followers();
-    Control::serve(&config.log.dir, Some(log.follower()), followers, board, on_status, on_reload)
+    Control::serve(&config.log.dir, Some(log.follower()), followers, board, on_status, on_order)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(
@@ -292,13 +311,19 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     observer.note_unmended(report.failed.iter().map(|(log, error)| (*log, join_chain(error))).collect());
 }
 
-/// Waits for a reason to stop. Handles orders to reload until then.
+/// The parts that a reload changes.
+struct Running<'a> {
+    server: &'a Server,
+    log: &'a Log,
+    destinations: &'a mut Destinations,
+    certificates: &'a mut AcmeCertificates,
+}
+
+/// Waits for a reason to stop. Handles orders until then.
 fn wait(
     events: &Receiver<Event>,
     present: &mut Present,
-    server: &Server,
-    log: &Log,
-    destinations: &mut Destinations,
+    running: &mut Running<'_>,
     reporters: &Reporters,
 ) -> Stop {
     let stop = loop {
@@ -308,14 +333,21 @@ fn wait(
                 if asker.is_none() {
                     tracing::info!("SIGHUP: reloading");
                 }
-                let reloaded = reload(present, server, log, destinations, reporters);
+                let reloaded = reload(present, running, reporters);
                 if let Some(asker) = asker {
                     asker.reply(&reloaded);
                 }
             }
+            Ok(Event::Renew(name, asker)) => {
+                let done = running.certificates.renew(&present.config, name.as_deref());
+                asker.reply(&match done {
+                    Ok(text) => Reloaded { code: 0, text },
+                    Err(text) => Reloaded { code: 2, text },
+                });
+            }
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
-                reload(present, server, log, destinations, reporters);
+                reload(present, running, reporters);
                 // The watcher may be gone.
                 let _ = watcher.send(present.watched());
             }
@@ -330,16 +362,13 @@ fn wait(
     stop
 }
 
-fn reload(
-    present: &mut Present,
-    server: &Server,
-    log: &Log,
-    destinations: &mut Destinations,
-    reporters: &Reporters,
-) -> Reloaded {
+fn reload(present: &mut Present, running: &mut Running<'_>, reporters: &Reporters) -> Reloaded {
+    let Running { server, log, destinations, certificates } = running;
     reporters.notifier.reloading();
     let reloaded = present.reload(server, log, destinations, &reporters.observer);
+    certificates.change(&present.config);
     destinations.show(&reporters.observer);
+    reporters.observer.show_acme(certificates.watch());
     reporters.notifier.ready();
     reloaded
 }

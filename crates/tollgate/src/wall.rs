@@ -1,4 +1,5 @@
-//! The one wall clock of the program, for times that people read. No decision of the program depends on it.
+//! The one wall clock of the program, for times that people read. One decision depends on it: the time at
+//! which a certificate is renewed, because certificates are valid by the wall clock.
 //!
 //! A machine without a clock battery starts before 1970, and a wrong clock may be after 9999. In both cases
 //! the nearest valid time is shown, and a finding reports the fault.
@@ -46,6 +47,12 @@ pub(crate) fn fault() -> Option<ClockFault> {
         Some(since) if since > LAST => Some(ClockFault::Late),
         Some(_) => None,
     }
+}
+
+/// Returns a time in seconds since 1970 as text. A time after 9999 is shown as the last one.
+pub(crate) fn rfc3339(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.unwrap_or(Timestamp::MAX).to_string()
 }
 
 /// Returns the seconds since a time in milliseconds since 1970. 0 for a time that has not come yet.

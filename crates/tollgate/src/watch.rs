@@ -43,7 +43,9 @@ impl Watched {
     pub(crate) fn of(path: &Path, config: &Config) -> Self {
         let apps = config.mounts.iter().map(|mount| mount.dir.clone());
         let databases = config.sinks.iter().filter_map(|sink| sink.sqlite()?.parent());
+        let keys = config.acme.iter().map(|acme| acme.options.folder.as_path());
         let written = [config.log.dir.as_path(), &config.server.spool.dir].into_iter().chain(databases);
+        let written = written.chain(keys);
         Self {
             roots: [folder_of(path)].into_iter().chain(apps).map(resolved).collect(),
             left_out: written.map(|folder| resolved(folder.to_owned())).collect(),

@@ -5,7 +5,7 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 17] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 18] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-http", &["tollgate-value"]),
@@ -16,6 +16,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 17] = [
     ("tollgate-faults", &[]),
     ("tollgate-tidy", &[]),
     ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
+    ("tollgate-acme", &["tollgate-tls"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
     ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value"]),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
@@ -39,6 +40,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 17] = [
     (
         "tollgate",
         &[
+            "tollgate-acme",
             "tollgate-ship",
             "tollgate-http",
             "tollgate-load",
@@ -217,7 +219,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
             &["certificates", "descriptors", "loader", "print", "store", "temporary", "version", "watch"],
-            &["leases", "load_end"],
+            &["acme", "leases", "load_end"],
+            &["local_tls"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.
@@ -229,6 +232,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // A checked sample prints values like the log.
             &["check"],
             &["dev", "load", "status", "types"],
+            &["cert"],
             &["ship_plan", "ship_volumes"],
             &["reload", "ship"],
             &["serve"],

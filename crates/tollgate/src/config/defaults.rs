@@ -20,6 +20,8 @@ pub(super) const RESERVE_BYTES: u64 = 1 << 30;
 pub(crate) const LOG_DIR: &str = "data/log";
 /// The spool folder, relative to the folder of the configuration.
 pub(super) const SPOOL_DIR: &str = "data/spool";
+/// The folder of ACME and of the development authority, relative to the folder of the configuration.
+pub(crate) const TLS_DIR: &str = "data/tls";
 /// Maximum bytes of the node's name: the space in a segment header.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 

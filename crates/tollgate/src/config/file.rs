@@ -12,6 +12,7 @@ use tollgate_server::{ConnectionLimits, OwnFile, ScriptAccess, ServerOptions, Sp
 use toml::de::DeTable;
 
 use super::access::Reachable;
+use super::acme::{Acme, acme};
 use super::admin::admin;
 use super::app::{AppDefaults, AppTrust, apps, check_intruders};
 use super::auth::{Auths, key_files, secret_files};
@@ -116,7 +117,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let WrittenServer { options, is_connections_max_written, body_bytes_max, drain_delay } =
         server(root.table("server"), folder);
     let tls_rules = tls::rules(root.table("tls"), &options, folder);
-    let tls = tls::certificates(&mut root, &tls_rules, &options.listen, folder);
+    let acme = acme(&mut root, folder, &options.listen);
+    let tls = tls::certificates(&mut root, &tls_rules, &options.listen, folder, acme.is_some());
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
     let load = load_rules(root.table("load"));
@@ -177,7 +179,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         sinks.push(SinkConfig::default_in(folder));
     }
     declare(&mut sinks, &streams);
-    let mut own = folders_of_server(&log, &options.spool.dir);
+    let mut own = folders_of_server(&log, &options.spool.dir, folder);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_ships(&ships));
@@ -187,6 +189,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let of_routes = routes.specs.iter().filter_map(|route| Some(&route.auth.as_ref()?.spec));
     let all_auths: Vec<_> = auths.specs.iter().chain(of_routes).cloned().collect();
     own.extend(secret_files(all_auths.iter()));
+    own.extend(acme.iter().flat_map(Acme::own_files));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
     own.extend(secrets_of_routes(&routes.specs));
     check_served(&root, &routes, &own);
@@ -203,6 +206,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         server: ServerOptions {
             tls,
             https: tls_rules.https.clone(),
+            challenges: acme.as_ref().map(Acme::challenges),
             spool: SpoolOptions { reserve_bytes, ..options.spool },
             connection: ConnectionLimits {
                 handshake_timeout: tls_rules.handshake_timeout,
@@ -218,6 +222,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         drain_delay,
         tls: tls_rules,
         auths: auths.specs,
+        acme,
         admin,
         log,
         load,

@@ -15,6 +15,7 @@
 
 mod access;
 mod ack;
+mod acme;
 mod admin;
 mod app;
 mod auth;
@@ -73,7 +74,7 @@ mod zero;
 pub(crate) use admin::{Admin, AdminListen, Token};
 pub(crate) use app::Mount;
 pub(crate) use changes::Change;
-pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR};
+pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR, TLS_DIR};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use keep::Keep;
 pub(crate) use resolved::Config;

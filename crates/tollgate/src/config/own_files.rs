@@ -9,7 +9,7 @@ use tollgate_server::{HandlerSpec, OwnFile, RouteSpec};
 
 use super::app::Mount;
 use super::database::ReadDatabase;
-use super::defaults::APP_FILE;
+use super::defaults::{APP_FILE, TLS_DIR};
 use super::inside::served;
 use super::routes::Routes;
 use super::section::Section;
@@ -20,9 +20,14 @@ use super::sink::SinkConfig;
 /// The folder of modules that scripts load, below the folder of a configuration or an app.
 const MODULES: &str = "lib";
 
-/// Returns the folders that every server writes into.
-pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path) -> Vec<OwnFile> {
-    vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", spool_dir)]
+/// Returns the folders that every server writes into, and the folder of the development authority. `folder`
+/// is the folder of the configuration.
+pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path, folder: &Path) -> Vec<OwnFile> {
+    vec![
+        OwnFile::new("dir in [log]", &log.dir),
+        OwnFile::new("spool_dir", spool_dir),
+        OwnFile::new("the development authority", folder.join(TLS_DIR)),
+    ]
 }
 
 /// Returns the files of sinks.

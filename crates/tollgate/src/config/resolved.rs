@@ -10,6 +10,7 @@ use tollgate_log::{LogOptions, SinkPlace};
 use tollgate_server::{Ack, AuthSpec, ServerOptions, SourceFile};
 
 use super::ack::AwaitedSink;
+use super::acme::Acme;
 use super::admin::Admin;
 use super::app::{Mount, write_mount};
 use super::auth::write_auth;
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(super) tls: TlsRules,
     /// The credentials that routes name.
     pub(super) auths: Vec<Arc<AuthSpec>>,
+    /// The certificates that the server orders. `None`: it orders none.
+    pub(crate) acme: Option<Acme>,
     /// The address of the admin listener, and the clients that it answers.
     pub(crate) admin: Admin,
     /// The options of the log.
@@ -126,6 +129,7 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_server(&self.server, self.body_bytes_max, self.drain_delay, f)?;
         write_tls(&self.tls, self.server.tls.as_deref(), f)?;
+        self.acme.iter().try_for_each(|acme| acme.write(f))?;
         self.admin.write(f)?;
         write_log(&self.log, f)?;
         writeln!(f, "\n[script]")?;

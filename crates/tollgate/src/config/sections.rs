@@ -2,9 +2,9 @@
 
 use super::key::{Facts, Key};
 use super::{
-    ack, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database, files, handler,
-    hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes,
-    sink, stream, tls, verify,
+    ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database, files,
+    handler, hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store,
+    ship_volumes, sink, stream, tls, verify,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -27,6 +27,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("tls", facts(tls::KEYS)),
         ("tls.hsts", facts(hsts::KEYS)),
         ("certificate", facts(tls::CERTIFICATE_KEYS)),
+        ("acme", facts(acme::KEYS)),
         ("admin", facts(admin::KEYS)),
         ("log", facts(log::KEYS)),
         ("script", facts(script::KEYS)),

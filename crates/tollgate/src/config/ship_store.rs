@@ -249,7 +249,7 @@ fn value(section: &mut Section<'_>, key: &'static str) -> Option<String> {
 
 /// Reads a secret. The configuration names a variable of the environment or a file, and never holds the
 /// secret.
-fn secret(
+pub(super) fn secret(
     section: &mut Section<'_>,
     folder: &Path,
     key: &'static str,

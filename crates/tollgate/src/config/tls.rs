@@ -155,17 +155,20 @@ fn check_policy(section: &Section<'_>, rules: &TlsRules, server: &ServerOptions)
 }
 
 /// Reads the certificates, and the files that they name. `None`: there is no certificate, or one has a fault.
+/// With `[acme]`, certificates arrive later.
 pub(super) fn certificates(
     root: &mut Section<'_>,
     rules: &TlsRules,
     listen: &[ListenSpec],
     folder: &Path,
+    has_acme: bool,
 ) -> Option<Arc<ServerTls>> {
     let allowed = "a list of sections [[certificate]]";
     let mut sections = root.tables("certificate", "[[certificate]]", allowed).unwrap_or_default();
-    check_use(root, listen, sections.len());
+    check_use(root, listen, sections.len(), has_acme);
     let files: Vec<_> = sections.iter_mut().map(|section| files(section, folder)).collect();
-    let certificates = files.into_iter().collect::<Option<Vec<_>>>().filter(|files| !files.is_empty());
+    let certificates =
+        files.into_iter().collect::<Option<Vec<_>>>().filter(|files| has_acme || !files.is_empty());
     let tls = certificates.and_then(|certificates| {
         let (min_version, unknown_name, clients) = (rules.min_version, rules.unknown_name, rules.clients());
         match ServerTls::load(ServerTlsOptions { certificates, min_version, unknown_name, clients }) {
@@ -181,10 +184,12 @@ pub(super) fn certificates(
 }
 
 /// Adds a fault if an address with TLS has no certificate, or if no address uses the certificates.
-fn check_use(root: &Section<'_>, listen: &[ListenSpec], certificates: usize) {
+fn check_use(root: &Section<'_>, listen: &[ListenSpec], certificates: usize, has_acme: bool) {
     let is_used = listen.iter().any(|spec| spec.tls);
-    if is_used && certificates == 0 {
-        root.fault("listen in [server] has tls = true, which needs a [[certificate]] with file and key_file");
+    if is_used && certificates == 0 && !has_acme {
+        root.fault(
+            "listen in [server] has tls = true, which needs a [[certificate]] with file and key_file, or [acme]",
+        );
     }
     if !is_used && certificates > 0 {
         root.fault_of(

@@ -49,7 +49,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let WrittenServer { options, body_bytes_max, drain_delay, .. } = server::unwritten(&folder);
     let (streams, mut sinks) = (vec![requests()], vec![SinkConfig::default_in(&folder)]);
     declare(&mut sinks, &streams);
-    let mut own = folders_of_server(&log, &options.spool.dir);
+    let mut own = folders_of_server(&log, &options.spool.dir, &folder);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));
     keep_apart(&mut routes, &own);
@@ -67,6 +67,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         drain_delay,
         tls: tls::unwritten(),
         auths: Vec::new(),
+        acme: None,
         admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),

@@ -9,11 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use tollgate_log::Watermark;
 
-use super::{NAME, RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
+use super::{NAME, RELOAD, RENEW, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
 use crate::print::note;
 
 /// Maximum time of a reload. This time is longer than the server's own bound.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
+/// Maximum time until the server takes an order to renew. A reload may run before it.
+const RENEW_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum bytes of the answer: a log id, a blank, a number and a line end.
 const WATERMARK_BYTES_MAX: u64 = 64;
 const LINES_BYTES_MAX: u64 = 1 << 20;
@@ -83,7 +85,16 @@ pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
             socket.display()
         ));
     }
-    let answer = answer(&stream, RELOAD_TIMEOUT, LINES_BYTES_MAX)?;
+    outcome(&answer(&stream, RELOAD_TIMEOUT, LINES_BYTES_MAX)?)
+}
+
+/// Asks the server of a log folder to renew the certificate of a name, or all certificates. Returns at once.
+pub(crate) fn ask_renew(dir: &Path, name: Option<&str>) -> Result<Reloaded, Silence> {
+    let question = name.map_or_else(|| RENEW.to_owned(), |name| format!("{RENEW} {name}"));
+    outcome(&exchange(dir, &question, RENEW_TIMEOUT, LINES_BYTES_MAX)?)
+}
+
+fn outcome(answer: &str) -> Result<Reloaded, Silence> {
     let reloaded = answer
         .split_once('\n')
         .and_then(|(code, text)| Some(Reloaded { code: code.parse().ok()?, text: text.to_owned() }));

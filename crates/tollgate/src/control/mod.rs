@@ -6,6 +6,7 @@
 //! | `watermark` | `LOG-ID SEQUENCE`: the last synced record of the log. The server then closes the connection |
 //! | `status` | a line of JSON as `tollgate status --json` prints it, and an empty line. The server then closes the connection |
 //! | `reload` | after the reload: the exit code for `tollgate reload` in a separate line, and lines for people. The server then closes the connection |
+//! | `renew` or `renew NAME` | at once: the exit code in a separate line, and the ordered names, or the reason. The server then closes the connection |
 //! | `follow` | `LOG-ID SEQUENCE` at once, after each change, and once a second. The connection stays open |
 //!
 //! A client that follows is a loader. This client sends `loaded SINK LOG-ID SEQUENCE` when a sink of the
@@ -31,9 +32,9 @@ use std::time::Duration;
 
 use tollgate_log::{LogId, Sequence, Watermark};
 
-pub(crate) use ask::{Silence, ask, ask_reload, ask_status};
+pub(crate) use ask::{Silence, ask, ask_reload, ask_renew, ask_status};
 pub(crate) use follow::RemoteLog;
-pub(crate) use server::{Asker, Control};
+pub(crate) use server::{Asker, Control, ControlOrder};
 
 const NAME: &str = "control.sock";
 /// Time that either side waits for bytes from the other side.
@@ -43,13 +44,14 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const WATERMARK: &str = "watermark";
 const STATUS: &str = "status";
 const RELOAD: &str = "reload";
+const RENEW: &str = "renew";
 const FOLLOW: &str = "follow";
 const LOADED: &str = "loaded ";
 const REPORT: &str = "report ";
 /// Maximum bytes of a client's line. A report is the longest line.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// The outcome of a reload, for the client that asked for it.
+/// The outcome of an order, for the client that asked for it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reloaded {
     /// The exit code: 0 success, 1 failure, 2 wrong configuration.

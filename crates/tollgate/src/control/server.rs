@@ -17,8 +17,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tollgate_log::Follower;
 
 use super::{
-    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, RELOAD, REPORT, Reloaded, STATUS, TIMEOUT,
-    WATERMARK, through_folder, watermark_line,
+    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, RELOAD, RENEW, REPORT, Reloaded, STATUS,
+    TIMEOUT, WATERMARK, through_folder, watermark_line,
 };
 use crate::board::Board;
 use crate::sinks::Followers;
@@ -51,14 +51,22 @@ struct ControlServer {
     sinks: Followers,
     board: Board,
     on_status: Box<dyn Fn() -> String + Send + Sync>,
-    on_reload: Box<dyn Fn(Asker) + Send + Sync>,
+    on_order: Box<dyn Fn(ControlOrder, Asker) + Send + Sync>,
     clients: AtomicUsize,
     followers: AtomicUsize,
     /// Number of followers since the start. This number is the id of the next follower.
     followed: AtomicU64,
 }
 
-/// A client that asked for a reload and waits for the outcome.
+/// An order of a client.
+pub(crate) enum ControlOrder {
+    /// Read the configuration again.
+    Reload,
+    /// Renew the certificate of this name, or all certificates.
+    Renew(Option<String>),
+}
+
+/// A client that gave an order and waits for the outcome.
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
@@ -73,7 +81,7 @@ impl Control {
     /// Begins to answer clients. The caller holds the lock of the folder.
     ///
     /// Positions of sinks are confirmed to their followers, and reports of other loaders go to the board.
-    /// `on_status` returns the status in one line. A request to reload goes to `on_reload`.
+    /// `on_status` returns the status in one line. Orders go to `on_order`.
     ///
     /// # Errors
     /// The socket cannot be made.
@@ -83,7 +91,7 @@ impl Control {
         sinks: Followers,
         board: Board,
         on_status: impl Fn() -> String + Send + Sync + 'static,
-        on_reload: impl Fn(Asker) + Send + Sync + 'static,
+        on_order: impl Fn(ControlOrder, Asker) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let socket = dir.join(NAME);
         match fs::remove_file(&socket) {
@@ -99,7 +107,7 @@ impl Control {
             sinks,
             board,
             on_status: Box::new(on_status),
-            on_reload: Box::new(on_reload),
+            on_order: Box::new(on_order),
             clients: AtomicUsize::new(0),
             followers: AtomicUsize::new(0),
             followed: AtomicU64::new(0),
@@ -183,14 +191,22 @@ impl ControlServer {
             },
             STATUS => client.stream.write_all(format!("{}\n\n", (self.on_status)()).as_bytes()),
             RELOAD => {
-                (self.on_reload)(Asker(client.stream));
+                (self.on_order)(ControlOrder::Reload, Asker(client.stream));
                 Ok(())
             }
             FOLLOW => match (&self.log, ControlPermit::take(&self.followers, FOLLOWERS_MAX)) {
                 (Some(log), Some(_permit)) => self.be_followed(log, &client.stream, &behind),
                 _ => Ok(()),
             },
-            _ => Ok(()),
+            order => {
+                let name = order.strip_prefix(RENEW);
+                let name = name.filter(|name| name.is_empty() || name.starts_with(' ')).map(str::trim_start);
+                if let Some(name) = name {
+                    let name = (!name.is_empty()).then(|| name.to_owned());
+                    (self.on_order)(ControlOrder::Renew(name), Asker(client.stream));
+                }
+                Ok(())
+            }
         }
     }
 

@@ -29,8 +29,11 @@ fn serve(dir: &Path) -> (Log, Control) {
     let board = Board::of(sinks.clone());
     let told = board.clone();
     let lines = move || told.reports().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let reload = move |asker: Asker| asker.reply(&reloaded());
-    let control = Control::serve(dir, Some(log.follower()), sinks, board, lines, reload).unwrap();
+    let on_order = move |order, asker: Asker| match order {
+        ControlOrder::Reload => asker.reply(&reloaded()),
+        ControlOrder::Renew(name) => asker.reply(&Reloaded { code: 0, text: format!("{name:?}") }),
+    };
+    let control = Control::serve(dir, Some(log.follower()), sinks, board, lines, on_order).unwrap();
     (log, control)
 }
 
@@ -58,6 +61,9 @@ fn a_server_tells_how_far_its_log_is_synced_and_takes_the_place_of_a_dead_one() 
     let (log, control) = serve(&dir);
     assert_eq!(ask(&dir), Some(Watermark { log: log.id(), synced: Sequence(0) }));
     assert_eq!(ask_reload(&dir), Ok(Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() }));
+    for (name, text) in [(None, "None"), (Some("a.test"), "Some(\"a.test\")")] {
+        assert_eq!(ask_renew(&dir, name), Ok(Reloaded { code: 0, text: text.to_owned() }));
+    }
     assert_eq!(exchange(&dir, "format the disk", TIMEOUT, 64).as_deref(), Ok(""));
     drop(control);
     assert_eq!(ask(&dir), None);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tollgate_acme::CertificateReport;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_meter::Observed;
 use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
@@ -12,6 +13,7 @@ use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
 use super::memory;
 use super::observer::{Observer, locked};
 use super::seen::Seen;
+use crate::wall::rfc3339;
 
 /// Maximum number of routes that are listed: failing routes first, then the busiest.
 const ROUTES_MAX: usize = 100;
@@ -30,6 +32,9 @@ impl Observer {
         document["latency"] = latency(&history, now, seen);
         document["sinks"] = seen.sinks.clone().into();
         document["ships"] = seen.ships.clone().into();
+        if let Some(acme) = &seen.acme {
+            document["certificates"] = acme.certificates.iter().map(certificate_of).collect();
+        }
         if let Some(fetch) = &seen.fetch {
             document["fetch"] = fetch.clone();
         }
@@ -126,6 +131,21 @@ fn requests(server: &ServerStatus) -> Value {
         "in_flight": server.in_flight,
         "1xx": class(0), "2xx": class(1), "3xx": class(2), "4xx": class(3), "5xx": class(4),
         "malformed": server.malformed.iter().map(|(_, count)| count).sum::<u64>(),
+    })
+}
+
+fn certificate_of(certificate: &CertificateReport) -> Value {
+    let facts = certificate.facts.as_ref();
+    json!({
+        "name": certificate.name,
+        "source": "acme",
+        "state": certificate.state.name(),
+        "issuer": facts.map(|facts| &facts.issuer),
+        "expires_at": facts.map(|facts| rfc3339(facts.not_after)),
+        "next_order_at": rfc3339(certificate.next_order),
+        "requested": certificate.is_requested,
+        "failures": certificate.failures,
+        "reason": certificate.reason,
     })
 }
 

@@ -4,6 +4,7 @@
 //! the server ready: the server works, but an operator should look at the cause. A late load is only a
 //! warning, because the records are on disk.
 
+mod acme;
 mod certificates;
 mod fetching;
 mod ships;
@@ -16,6 +17,7 @@ use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus, TokenKeysStatus};
 
+use self::acme::AcmeTrouble;
 use self::certificates::CertificateTrouble;
 use self::fetching::FetchTrouble;
 use self::ships::{ShipTrouble, troubles_of};
@@ -101,10 +103,12 @@ pub(crate) enum Code {
     NodeSilent,
     CertificateUnusable,
     CertificateExpires,
+    CertificateSelfSigned,
+    CertificateOrderFailed,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 47] = [
+    pub(crate) const ALL: [Self; 49] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -152,6 +156,8 @@ impl Code {
         Self::NodeSilent,
         Self::CertificateUnusable,
         Self::CertificateExpires,
+        Self::CertificateSelfSigned,
+        Self::CertificateOrderFailed,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -203,6 +209,8 @@ impl Code {
             Self::NodeSilent => "node_silent",
             Self::CertificateUnusable => "certificate_unusable",
             Self::CertificateExpires => "certificate_expires",
+            Self::CertificateSelfSigned => "certificate_self_signed",
+            Self::CertificateOrderFailed => "certificate_order_failed",
         }
     }
 
@@ -254,7 +262,9 @@ impl Code {
             | Self::FetchSegmentDamaged
             | Self::NodeSilent
             | Self::CertificateUnusable
-            | Self::CertificateExpires => Severity::Warning,
+            | Self::CertificateExpires
+            | Self::CertificateSelfSigned
+            | Self::CertificateOrderFailed => Severity::Warning,
         }
     }
 
@@ -369,6 +379,13 @@ impl Code {
                 "check that the machine that wrote the log runs and ships: the loader has asked it for the \
                  segment, and loads the other logs"
             }
+            Self::CertificateSelfSigned => {
+                "wait for the first order. If it failed, correct what the reason names, then run `tollgate cert renew`"
+            }
+            Self::CertificateOrderFailed => {
+                "correct what the reason names, then run `tollgate cert renew`: the present certificate serves \
+                 meanwhile"
+            }
             Self::NodeSilent => {
                 "check that this machine runs and reaches the store: its records wait on its disk"
             }
@@ -447,6 +464,9 @@ impl Observer {
         for (trouble, text) in certificates::troubles_of(&seen.certificates, wall::now()) {
             health.add(code_of_certificate(trouble), text);
         }
+        for (trouble, text) in seen.acme.iter().flat_map(acme::troubles_of) {
+            health.add(code_of_acme(trouble), text);
+        }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
         let paused_ago = seen.server.as_ref().and_then(|server| server.accept_paused_ago);
@@ -481,6 +501,13 @@ const fn code_of(trouble: ShipTrouble) -> Code {
         ShipTrouble::VolumeFailed => Code::VolumeFailed,
         ShipTrouble::VolumeHookFailed => Code::VolumeHookFailed,
         ShipTrouble::VolumeSegmentsGone => Code::VolumeSegmentsGone,
+    }
+}
+
+const fn code_of_acme(trouble: AcmeTrouble) -> Code {
+    match trouble {
+        AcmeTrouble::SelfSigned => Code::CertificateSelfSigned,
+        AcmeTrouble::OrderFailed => Code::CertificateOrderFailed,
     }
 }
 

@@ -4,6 +4,7 @@
 //! The number of label values is bounded. A label names a route, sink or worker of the configuration, or a
 //! reason in the code. A label is never a path, a client or an error text.
 
+mod acme;
 mod backends;
 mod certificates;
 mod fetching;
@@ -41,6 +42,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     log(&mut out, seen.log.as_ref(), seen.damaged.segments);
     sinks(&mut out, &seen.sinks);
     ships::expose(&mut out, &seen.ships);
+    acme::expose(&mut out, seen.acme.as_ref());
     if let Some(fetch) = &seen.fetch {
         fetching::expose(&mut out, fetch);
     }

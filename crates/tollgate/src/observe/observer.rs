@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tollgate_acme::AcmeWatch;
 use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
 use tollgate_server::{ServerTls, ServerWatch};
@@ -36,6 +37,7 @@ pub(super) struct Inner {
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
     ships: Mutex<Vec<TargetWatch>>,
+    acme: Mutex<Option<AcmeWatch>>,
     /// The fetcher and the leases of a process that loads from a store.
     fetching: OnceLock<Fetching>,
     /// Whether a route records. If so, a full disk makes the server fail.
@@ -61,6 +63,7 @@ impl Observer {
             server: OnceLock::new(),
             board: OnceLock::new(),
             ships: Mutex::default(),
+            acme: Mutex::default(),
             fetching: OnceLock::new(),
             records: AtomicBool::new(false),
             tls: Mutex::default(),
@@ -109,6 +112,11 @@ impl Observer {
     /// Replaces the ship targets.
     pub(crate) fn show_ships(&self, ships: Vec<TargetWatch>) {
         *locked(&self.0.ships) = ships;
+    }
+
+    /// Replaces the orders of certificates. `None`: the server orders none.
+    pub(crate) fn show_acme(&self, acme: Option<AcmeWatch>) {
+        *locked(&self.0.acme) = acme;
     }
 
     /// Returns the reports of the ship targets.
@@ -167,6 +175,7 @@ impl Observer {
             server: inner.server.get().map(ServerWatch::status),
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
             ships: self.ships(),
+            acme: locked(&inner.acme).as_ref().map(AcmeWatch::status),
             fetch: inner.fetching.get().map(Fetching::report),
             records: inner.records.load(Ordering::Relaxed),
             damaged: locked(&inner.damaged).clone(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_acme::AcmeStatus;
 use tollgate_log::{LogId, LogStatus};
 use tollgate_server::ServerStatus;
 
@@ -54,6 +55,8 @@ pub(crate) struct Seen {
     pub(crate) sinks: Vec<serde_json::Value>,
     /// A report for each ship target.
     pub(crate) ships: Vec<serde_json::Value>,
+    /// The certificates that the server orders. `None`: it orders none.
+    pub(crate) acme: Option<AcmeStatus>,
     /// The report on the fetcher of a process that loads from a store.
     pub(crate) fetch: Option<serde_json::Value>,
     /// The certificates of a server. There are none in a process that only loads.

@@ -14,6 +14,7 @@ pub(super) fn announce(
     config: &Config,
     addresses: &[BoundAddress],
     admin: Option<&AdminServer>,
+    https: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let url = addresses.iter().find(|address| address.tcp().is_some()).map(ToString::to_string);
     let example = example(&config.server.routes);
@@ -24,6 +25,9 @@ pub(super) fn announce(
         }
         if let Some(line) = example.and_then(|route| try_line(config, route, url.as_deref()?)) {
             writeln!(out, "  try     {line}")?;
+        }
+        if let Some(line) = https {
+            writeln!(out, "  https   {line}")?;
         }
         if is_sqlite && let Some(stream) = example.and_then(|route| config.server.streams.get(route.stream?))
         {

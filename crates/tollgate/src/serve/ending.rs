@@ -24,7 +24,7 @@ const END_TIME: Duration = Duration::from_secs(10);
 /// this early.
 pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
-    while let Ok(event @ (Event::Reload(_) | Event::Changed(_))) =
+    while let Ok(event @ (Event::Reload(_) | Event::Renew(..) | Event::Changed(_))) =
         events.recv_timeout(end.saturating_duration_since(Instant::now()))
     {
         refuse_reload(event, "not reloaded: the log failed, the server stops");
@@ -48,7 +48,7 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, e
     let end = Instant::now() + delay;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
-            Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
+            Event::Reload(_) | Event::Renew(..) | Event::Changed(_) => refuse_reload(event, STOPS),
             // The log failed or a second order to stop arrived, so the delay ends.
             Event::Stop(_) => return,
         }
@@ -61,7 +61,7 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     let refuse = move || {
         for event in events {
             match event {
-                Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
+                Event::Reload(_) | Event::Renew(..) | Event::Changed(_) => refuse_reload(event, STOPS),
                 // The server is already stopping. The main thread reports a failed log later.
                 Event::Stop(_) => {}
             }
@@ -70,10 +70,10 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
-/// Logs that a stopping server does not reload, and sends this answer to the asker.
+/// Logs that a stopping server neither reloads nor renews, and sends this answer to the asker.
 fn refuse_reload(event: Event, text: &str) {
     tracing::warn!("{text}");
-    if let Event::Reload(Some(asker)) = event {
+    if let Event::Reload(Some(asker)) | Event::Renew(_, asker) = event {
         asker.reply(&Reloaded { code: 1, text: text.to_owned() });
     }
 }

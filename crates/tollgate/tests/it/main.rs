@@ -3,6 +3,7 @@
 // clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod acme;
 mod admin;
 mod app_clock;
 mod app_tests;
@@ -42,6 +43,7 @@ mod listen;
 mod load_from;
 mod load_status;
 mod loaded;
+mod local_tls;
 mod log;
 mod log_lines;
 mod log_pipe;
@@ -55,6 +57,7 @@ mod nodes;
 mod notify;
 mod one_log;
 mod outage;
+mod pebble;
 mod postgres;
 mod power;
 mod program;

@@ -283,7 +283,7 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
         "client_certificate = \"me.pem\"\nclient_key = \"me.key\"\n[[route]]\npath = \"/*\"\nfiles = \".\"\n",
         &[
             "t.toml:6:1: files of route \"/*\" is ., where clients could fetch files of the server: dir in [log] (data/log), \
-             spool_dir (data/spool), the configuration (t.toml), sqlite in [sink.main] (data/tollgate.sqlite), \
+             spool_dir (data/spool), the development authority (data/tls), the configuration (t.toml), sqlite in [sink.main] (data/tollgate.sqlite), \
              client_key in [backend.app] (me.key). Choose a separate folder",
         ],
     );

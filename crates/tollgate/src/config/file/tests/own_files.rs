@@ -43,6 +43,7 @@ fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
     let all = [
         "dir in [log]",
         "spool_dir",
+        "the development authority",
         "the configuration",
         "sqlite in [sink.main]",
         script,
@@ -52,8 +53,9 @@ fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
     check("fine", "", &[]);
     check(".", "", &all);
     check("up/..", "", &all);
-    check("data", "", &["dir in [log]", "spool_dir", "sqlite in [sink.main]"]);
-    check("link", "", &["dir in [log]", "spool_dir", "sqlite in [sink.main]"]);
+    let of_data = ["dir in [log]", "spool_dir", "the development authority", "sqlite in [sink.main]"];
+    check("data", "", &of_data);
+    check("link", "", &of_data);
     check("data/log", "", &["dir in [log]"]);
     check("data/log/x", "", &["dir in [log]"]);
     check("data/spool", "", &["spool_dir"]);
@@ -91,7 +93,7 @@ fn files_that_the_server_writes_and_runs_are_not_served() {
     check("public", &script, &[]);
     check("pages", elsewhere, &[]);
     check("pages", &script, &["the script of route \"/b\""]);
-    check("data", elsewhere, &[rows]);
+    check("data", elsewhere, &["the development authority", rows]);
     check("data/log/x", "", &["dir in [log]"]);
     check("data/spool/x", "", &["spool_dir"]);
     check("lib/x", &script, &["the modules of scripts"]);
@@ -101,7 +103,10 @@ fn files_that_the_server_writes_and_runs_are_not_served() {
     check("apps", &shop, &["app \"/shop\""]);
     check("apps/shop/public", &shop, &[]);
     let all = reached(dir, "files = \".\"", &script);
-    assert_eq!(all, [conf, rows, "the script of route \"/b\"", "the modules of scripts"]);
+    assert_eq!(
+        all,
+        ["the development authority", conf, rows, "the script of route \"/b\"", "the modules of scripts"]
+    );
 }
 
 #[test]

@@ -1,0 +1,39 @@
+//! Certificates from an ACME server (RFC 8555), and certificates of a development authority.
+//!
+//! The thread `acme` orders a certificate for each name, answers the challenges of the server, and renews
+//! each certificate in time. All state is in one folder, which several machines may share. A start never
+//! waits for the ACME server: until a certificate is there, a self-signed one serves.
+//!
+//! Invariants:
+//! - A private key is on disk before the server sees a request that depends on it. So a kill loses no key.
+//! - An account key is registered again after a kill. The server then returns the same account (RFC 8555
+//!   section 7.3.1), so no second account exists.
+//! - Only the machine that has the lock of the folder sends orders.
+//! - A failed order of one name never delays the orders of other names beyond the time of its own order.
+//!
+//! The caller has the sockets: it serves `challenges/` of the folder at `/.well-known/acme-challenge/`.
+
+mod account;
+mod authority;
+mod challenges;
+mod error;
+mod facts;
+mod folder;
+mod http;
+mod jws;
+mod options;
+mod order;
+mod register;
+mod report;
+mod request;
+mod schedule;
+mod selfmade;
+mod worker;
+
+pub use authority::{LocalAuthority, LocalCertificate};
+pub use error::AcmeError;
+pub use folder::StateFolder;
+pub use options::{AcmeOptions, ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
+pub use report::{AcmeStatus, AcmeWatch, CertificateReport, CertificateState, reports};
+pub use request::request_orders;
+pub use worker::{Acme, Prepared};

@@ -1,0 +1,176 @@
+//! Pebble, the ACME server of Let's Encrypt for tests, with a DNS server that leads every name to this
+//! machine. Pebble forgets everything when it ends.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::program::{App, Running, eventually, printed};
+
+/// The programs that `make pebble` builds.
+const PROGRAMS: &str = "../../target/tools/pebble-2.10.3/bin";
+/// The external account that a Pebble with `needs_external_account` knows.
+pub(crate) const EXTERNAL_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+
+/// How Pebble behaves.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Behaviour {
+    /// The share of good nonces that Pebble refuses, in percent.
+    pub(crate) nonces_refused: u8,
+    pub(crate) needs_external_account: bool,
+}
+
+/// The addresses of Pebble and of the server that it checks. They stay the same when Pebble starts again.
+pub(crate) struct Place {
+    folder: TempDir,
+    directory: SocketAddr,
+    management: SocketAddr,
+    names: SocketAddr,
+    /// The address with TLS of the server.
+    pub(crate) tls: SocketAddr,
+    /// The address without TLS of the server.
+    pub(crate) plain: SocketAddr,
+}
+
+/// A running Pebble. Dropping this value kills it.
+pub(crate) struct Pebble([Child; 2]);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self {
+            folder: TempDir::new().unwrap(),
+            directory: free(),
+            management: free(),
+            names: free(),
+            tls: free(),
+            plain: free(),
+        };
+        let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=pebble \
+                         -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
+                         -keyout key.pem -out ca.pem";
+        let mut command = Command::new("openssl");
+        let output =
+            command.args(arguments.split_whitespace()).current_dir(place.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", printed(&output));
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts Pebble with an empty state.
+    pub(crate) fn start(&self, behaviour: Behaviour) -> Pebble {
+        let mut config = json!({
+            "listenAddress": self.directory.to_string(),
+            "managementListenAddress": self.management.to_string(),
+            "certificate": self.path("ca.pem"),
+            "privateKey": self.path("key.pem"),
+            "httpPort": self.plain.port(),
+            "tlsPort": self.tls.port(),
+            "retryAfter": { "authz": 0, "order": 0 },
+            "keyAlgorithm": "ecdsa",
+            "externalAccountBindingRequired": behaviour.needs_external_account,
+            "profiles": {
+                "default": { "description": "90 days", "validityPeriod": 7_776_000 },
+                "minute": { "description": "a minute", "validityPeriod": 60 },
+            },
+        });
+        if behaviour.needs_external_account {
+            config["externalAccountMACKeys"] = json!({ "kid-1": EXTERNAL_KEY });
+        }
+        fs::write(self.path("pebble.json"), json!({ "pebble": config }).to_string()).unwrap();
+        let names = self.names.to_string();
+        let mut dns = program("pebble-challtestsrv");
+        dns.args(["-dnsserver", &names, "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-http01", ""]);
+        dns.args(["-https01", "", "-tlsalpn01", "", "-doh", "", "-management", &free().to_string()]);
+        let mut pebble = program("pebble");
+        pebble.args(["-strict", "-dnsserver", &names, "-config"]).arg(self.path("pebble.json"));
+        pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
+        pebble.env("PEBBLE_WFE_NONCEREJECT", behaviour.nonces_refused.to_string());
+        let started = Pebble([dns, pebble].map(|mut command| {
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap_or_else(|error| {
+                panic!("{}: {error}: `make pebble` builds it", command.get_program().display())
+            })
+        }));
+        for address in [self.directory, self.management] {
+            eventually("Pebble listens", || TcpStream::connect(address).ok());
+        }
+        started
+    }
+
+    /// Returns `[server]` and `[acme]` of an app.
+    pub(crate) fn config(&self, domains: &str, further: &str) -> String {
+        format!(
+            "[server]\nlisten = [\"{}\", {{ address = \"{}\", tls = true }}]\n[acme]\ndomains = [{domains}]\n\
+             terms_agreed = true\nemail = \"me@example.com\"\ndirectory = \"https://{}/dir\"\nca_file = {:?}\n\
+             {further}\n[[route]]\npath = \"/*\"\nreply = {{ body = \"hello\" }}\n",
+            self.plain,
+            self.tls,
+            self.directory,
+            self.path("ca.pem"),
+        )
+    }
+
+    /// Writes the authority of the certificates that the present Pebble issues.
+    fn authority(&self) -> PathBuf {
+        let file = self.path("issuer.pem");
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--fail", "--cacert"]).arg(self.path("ca.pem")).arg("-o").arg(&file);
+        let output = curl.arg(format!("https://{}/roots/0", self.management)).output().unwrap();
+        assert!(output.status.success(), "{}", printed(&output));
+        file
+    }
+
+    /// Returns whether a client that trusts only Pebble gets a page from `https://NAME/`.
+    pub(crate) fn is_trusted(&self, name: &str) -> bool {
+        let (authority, port) = (self.authority(), self.tls.port());
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "60", "--resolve", &format!("{name}:{port}:127.0.0.1"), "--cacert"]);
+        let output = curl.arg(authority).arg(format!("https://{name}:{port}/")).output().unwrap();
+        output.status.success() && output.stdout == b"hello"
+    }
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // A program that has ended needs no signal.
+            drop(child.kill());
+            child.wait().unwrap();
+        }
+    }
+}
+
+fn program(name: &str) -> Command {
+    Command::new(Path::new(PROGRAMS).join(name))
+}
+
+/// Returns an address that was free a moment ago, for TCP and for UDP.
+fn free() -> SocketAddr {
+    loop {
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Waits until a server has a certificate of Pebble for a name.
+pub(crate) fn expect_trusted(place: &Place, server: &Running, name: &str) {
+    eventually("the certificate serves", || {
+        assert!(!server.logged().contains("panicked"), "{}", server.logged());
+        place.is_trusted(name).then_some(())
+    });
+}
+
+/// Returns what the status says of the certificates.
+pub(crate) fn certificates(app: &App) -> Vec<serde_json::Value> {
+    let status: serde_json::Value = app.succeed(&["status", "--json"]).parse().unwrap();
+    status["certificates"].as_array().unwrap().clone()
+}

@@ -43,6 +43,17 @@ fn a_preset_and_a_secret_are_enough() {
 }
 
 #[test]
+fn the_path_of_a_secret_may_have_a_variable() {
+    let dir = app();
+    fs::write(dir.path().join("0123456789"), "secret of a file\n").unwrap();
+    let text = route("{ preset = \"github\", secret = \"file:${SHORT}\" }");
+    let config = resolve(&dir.path().join("t.toml"), &text, &env).unwrap();
+    let keys = &config.server.routes[0].verify.as_deref().unwrap().keys;
+    assert_eq!(*keys, VerifyKeys::Secrets(vec![VerifySecret(b"secret of a file".to_vec())]));
+    assert!(!config.to_string().contains("secret of a file"), "{config}");
+}
+
+#[test]
 fn a_table_without_a_preset_is_a_scheme_of_its_own() {
     let own = spec("{ header = \"X-Signature\", secret = [\"${SECRET}\", \"${SHORT}\"] }");
     assert_eq!((own.scheme.header.as_str(), own.scheme.message.text()), ("x-signature", "{body}"));

@@ -229,8 +229,8 @@ fn certificate_of(table: &Table) -> mlua::Result<ClientCertificate> {
 }
 
 /// A request as `t.luau` passes it: method, target, names and values of fields, content, the caller, the
-/// certificate of the client, and the signature. The caller is an empty list, or its scheme, its name, and its
-/// claims as JSON if it has any.
+/// certificate of the client, and the signature. The caller is an empty list, or its scheme, its name, and
+/// its claims as JSON if it has any.
 type GivenRequest =
     (LuaString, LuaString, Vec<LuaString>, Option<LuaString>, Vec<LuaString>, Option<Table>, Value);
 

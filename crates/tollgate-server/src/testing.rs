@@ -239,7 +239,7 @@ impl Bench {
                 head
             }
         };
-        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), tls, content, caller);
+        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), (tls, caller), content);
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));

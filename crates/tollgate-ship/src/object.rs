@@ -2,7 +2,8 @@
 //!
 //! An object is created by one conditional PUT: `If-None-Match: *` on S3 and Azure,
 //! `x-goog-if-generation-match: 0` on Google Cloud Storage. So the store has an object completely or not at
-//! all. The identity of a segment is metadata of its object. S3 verifies a checksum of each PUT: [`PutChecksum`].
+//! all. The identity of a segment is metadata of its object. S3 verifies a checksum of each PUT:
+//! [`PutChecksum`].
 //!
 //! During a PUT the file is in memory, because the head of the request contains its checksum. A call
 //! therefore needs memory for at most one segment.

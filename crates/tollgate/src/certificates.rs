@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_line_names_the_file_and_few_hosts() {
-        let expected = "certificate a.pem (0.test, 1.test, 2.test, 3.test, 4.test, 2 more) expires at 1970-01-08T00:00:00Z";
+        let expected = "certificate a.pem (0.test, 1.test, 2.test, 3.test, 4.test, 2 more) expires at \
+                        1970-01-08T00:00:00Z";
         assert_eq!(served(6).line(), expected);
     }
 }

@@ -263,7 +263,7 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) region: Option<String>,
     /// The checksum that an s3:// store verifies at each write
-    #[arg(long, value_name = "NAME", value_parser = put_checksum(), default_value = PutChecksum::default().name())]
+    #[arg(long, value_name = "NAME", value_parser = put_checksum(), default_value = "sha256")]
     pub(crate) checksum: PutChecksum,
     /// A PEM file with the authorities that the store's certificate may come from
     #[arg(long, value_name = "FILE")]

@@ -144,8 +144,8 @@ impl Pending {
         is_due
     }
 
-    /// Adds a log to a backlog. If its position is not known, all its records count. Returns the first and the
-    /// last record that are on disk and may be loaded.
+    /// Adds a log to a backlog. If its position is not known, all its records count. Returns the first and
+    /// the last record that are on disk and may be loaded.
     pub(super) fn add(
         &mut self,
         backlog: &mut LoadBacklog,

@@ -61,9 +61,8 @@ pub(super) fn exchange(
     head: RequestHead,
     place: MatchedPath,
     (id, clock): (RequestId, &Clock),
-    tls: Option<Rc<TlsSession>>,
+    (tls, caller): (Option<Rc<TlsSession>>, Option<Rc<Caller>>),
     content: Bytes,
-    caller: Option<Rc<Caller>>,
 ) -> Exchange {
     let request = Request {
         head,

@@ -119,7 +119,7 @@ async fn answer(service: &Service, head: RequestHead, content: Bytes) -> Result<
         Err(reply) => return Ok(reply_of(route, (*reply).into())),
     };
     let id = RequestId::Made(Uuid::from_u128(1));
-    let exchange = exchange(endpoint, routes, head, place, (id, &Clock::System), None, content, None);
+    let exchange = exchange(endpoint, routes, head, place, (id, &Clock::System), (None, None), content);
     let (rehearsed, _) = exchange.rehearse().await.map_err(TestError::Unusable)?;
     Ok(reply_of(route, rehearsed))
 }

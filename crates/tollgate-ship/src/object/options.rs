@@ -52,8 +52,8 @@ pub enum PutChecksum {
     #[default]
     Sha256,
     /// CRC-64/NVME, which takes less processor time on both machines. A server must know the field
-    /// `x-amz-checksum-crc64nvme`. The signature contains the checksum, and does not contain the digest of the
-    /// content.
+    /// `x-amz-checksum-crc64nvme`. The signature contains the checksum, and does not contain the digest of
+    /// the content.
     Crc64Nvme,
 }
 

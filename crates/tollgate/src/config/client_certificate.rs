@@ -58,7 +58,8 @@ fn rule(mut section: Section<'_>) -> ClientCertificateRule {
         let digits = digest.value.replace(':', "").to_ascii_lowercase();
         if digits.len() != FINGERPRINT_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             let text = format!(
-                "fingerprint has {:?}, allowed are the 64 hexadecimal digits of \"openssl x509 -fingerprint -sha256\"",
+                "fingerprint has {:?}, allowed are the 64 hexadecimal digits of \"openssl x509 -fingerprint \
+                 -sha256\"",
                 digest.value
             );
             section.fault_at(&digest.span, text);

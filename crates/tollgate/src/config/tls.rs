@@ -188,7 +188,8 @@ fn check_use(root: &Section<'_>, listen: &[ListenSpec], certificates: usize, has
     let is_used = listen.iter().any(|spec| spec.tls);
     if is_used && certificates == 0 && !has_acme {
         root.fault(
-            "listen in [server] has tls = true, which needs a [[certificate]] with file and key_file, or [acme]",
+            "listen in [server] has tls = true, which needs a [[certificate]] with file and key_file, or \
+             [acme]",
         );
     }
     if !is_used && certificates > 0 {

@@ -35,8 +35,8 @@ impl CollectPlan {
     }
 
     /// Splits a body of which each document is an item. The items may have bytes that are not UTF-8. Returns
-    /// `None` if a path leads to the items, if the reply repeats parts of a document, or if the body cannot be
-    /// split so.
+    /// `None` if a path leads to the items, if the reply repeats parts of a document, or if the body cannot
+    /// be split so.
     pub(super) fn split_unchecked<'a>(&self, body: &'a [u8]) -> Option<Batch<'a>> {
         let needs_text = self.documents.is_some() || self.reply.repeats_document();
         if needs_text { None } else { Batch::of_items(body).ok() }

@@ -66,9 +66,11 @@ mod tests {
         check(report(Valid, None), None);
         let text = "a.test has a self-signed certificate: the first order runs";
         check(report(SelfSigned, None), Some((AcmeTrouble::SelfSigned, text)));
-        let text = "a.test has a self-signed certificate: order 2 failed, the next one is at 1970-01-01T00:01:00Z: no";
+        let text = "a.test has a self-signed certificate: order 2 failed, the next one is at \
+                    1970-01-01T00:01:00Z: no";
         check(report(SelfSigned, Some("no")), Some((AcmeTrouble::SelfSigned, text)));
-        let text = "the certificate of a.test is not renewed: order 2 failed, the next one is at 1970-01-01T00:01:00Z: no";
+        let text = "the certificate of a.test is not renewed: order 2 failed, the next one is at \
+                    1970-01-01T00:01:00Z: no";
         for state in [Valid, Expired] {
             check(report(state, Some("no")), Some((AcmeTrouble::OrderFailed, text)));
         }

@@ -32,6 +32,8 @@ use crate::status::{LogFault, ShipState, ShipWatch};
 use crate::store::{Store, StoreError};
 use answers::{Answers, Exchange};
 pub use once::{OnceOutcome, ShipOnce, ShipOnceError, ship_once};
+#[cfg(test)]
+pub(crate) use once::{sealed_segments, visit};
 
 /// How long a store may fail after the order to finish. The rest is shipped after the next start.
 const FINISH_FAILING_MAX: Duration = Duration::from_secs(1);

@@ -1,6 +1,11 @@
-//! Ships all sealed segments once, without a thread, for the command line.
+//! Ships all sealed segments once, for the command line. Two segments are sent at once, so that a store need
+//! not wait while the next segment is read and its checksum is computed.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
 use tollgate_log::{LogError, SegmentState, Storage, log_ids, read_footer, segments};
 
@@ -42,7 +47,11 @@ pub enum ShipOnceError {
     Log(#[from] LogError),
 }
 
-/// Ships all sealed segments of a folder of logs, oldest first. Calls `report` for each segment.
+/// Number of segments that are sent at once.
+const SENT_AT_ONCE: usize = 2;
+
+/// Ships all sealed segments of a folder of logs, oldest first. Calls `report` for each segment, in the same
+/// order.
 ///
 /// `is_dry_run`: only checks which segments the store lacks.
 ///
@@ -56,31 +65,76 @@ pub fn ship_once(
     is_dry_run: bool,
     mut report: impl FnMut(&ShipOnce),
 ) -> Result<(), ShipOnceError> {
+    let sealed = sealed_segments(storage, dir, node)?;
+    let (next, (results, visits)) = (AtomicUsize::new(0), channel());
+    let send = |results: Sender<_>| {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((name, path)) = sealed.get(index) else { return };
+            // After an error, results are not received any more, and the thread ends.
+            if results.send((index, visit(storage, path, name, store, is_dry_run))).is_err() {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..SENT_AT_ONCE.min(sealed.len()) {
+            let results = results.clone();
+            scope.spawn(|| send(results));
+        }
+        // If all threads end early by a panic, no result arrives any more.
+        drop(results);
+        let (visits, mut early, mut due) = (visits, BTreeMap::new(), 0);
+        while due < sealed.len() {
+            let Ok((index, visit)) = visits.recv() else { break };
+            early.insert(index, visit);
+            while let Some(visit) = early.remove(&due) {
+                due += 1;
+                visit?.iter().for_each(&mut report);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Returns the names in the store and the files of all sealed segments, oldest first.
+pub(crate) fn sealed_segments(
+    storage: &dyn Storage,
+    dir: &Path,
+    node: &NodeName,
+) -> Result<Vec<(ObjectName, PathBuf)>, LogError> {
+    let mut sealed = Vec::new();
     for log in log_ids(storage, dir)? {
         let found = match segments(storage, dir, log) {
             // A running server removes the folders of logs without segments.
             Err(error) if error.is_not_found() => continue,
             found => found?,
         };
-        for (name, path) in found {
-            if name.state != SegmentState::Sealed {
-                continue;
-            }
-            let object = ObjectName::Segment { node: node.clone(), log, first: name.first };
-            let visit = visit(storage, &path, &object.to_string(), store, is_dry_run);
-            // A running server deletes segments meanwhile. Its sinks and targets have these.
-            if visit.is_err() && is_deleted(storage, &path) {
-                continue;
-            }
-            let (bytes, outcome) = visit?;
-            report(&ShipOnce { name: object, bytes, outcome });
-        }
+        let found = found.into_iter().filter(|(name, _)| name.state == SegmentState::Sealed);
+        let named = |first| ObjectName::Segment { node: node.clone(), log, first };
+        sealed.extend(found.map(|(name, path)| (named(name.first), path)));
     }
-    Ok(())
+    Ok(sealed)
+}
+
+/// Ships one segment, or looks for it. Returns `None` if a running server deleted the segment meanwhile. The
+/// sinks and targets of that server have the segment.
+pub(crate) fn visit(
+    storage: &dyn Storage,
+    path: &Path,
+    name: &ObjectName,
+    store: &dyn Store,
+    is_dry_run: bool,
+) -> Result<Option<ShipOnce>, ShipOnceError> {
+    match ship(storage, path, &name.to_string(), store, is_dry_run) {
+        Ok((bytes, outcome)) => Ok(Some(ShipOnce { name: name.clone(), bytes, outcome })),
+        Err(_) if is_deleted(storage, path) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Ships one segment, or looks for it. Returns its size and the result.
-fn visit(
+fn ship(
     storage: &dyn Storage,
     path: &Path,
     name: &str,

@@ -20,7 +20,7 @@ use super::super::{
 use crate::answer::{PositionAnswer, WantAnswer};
 use crate::name::{NodeName, ObjectName};
 use crate::pace::Pacer;
-use crate::shipper::{ShipOnce, ShipOnceError, ship_once};
+use crate::shipper::{ShipOnce, ShipOnceError, sealed_segments, visit};
 use crate::store::Store;
 use crate::testing::write_log;
 
@@ -216,11 +216,12 @@ impl Site {
         }
     }
 
-    /// Ships all sealed segments.
+    /// Ships all sealed segments on the calling thread, like the thread of a ship target.
     pub(super) fn ship(&self, store: &VolumeStore) -> Result<Vec<ShipOnce>, ShipOnceError> {
         let mut sent = Vec::new();
-        let mut note = |one: &ShipOnce| sent.push(one.clone());
-        ship_once(&DiskStorage, &self.path("log"), &Self::node(), store, false, &mut note)?;
+        for (name, path) in sealed_segments(&DiskStorage, &self.path("log"), &Self::node())? {
+            sent.extend(visit(&DiskStorage, &path, &name, store, false)?);
+        }
         Ok(sent)
     }
 

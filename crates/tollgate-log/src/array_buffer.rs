@@ -1,7 +1,7 @@
 //! Makes the values of array columns.
 
 use crate::column_type::ElementType;
-use crate::value::{ARRAY_ELEMENTS_MAX, Array, Value, array_bytes, encode_value};
+use crate::value::{ARRAY_ELEMENTS_MAX, Array, Value, array_bytes, encode_value, nul_at};
 
 /// Collects the elements of an array.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl ArrayBuffer {
             return Err(ElementError::Type);
         }
         if let Value::Text(text) = value
-            && let Some(at) = text.bytes().position(|byte| byte == 0)
+            && let Some(at) = nul_at(text)
         {
             return Err(ElementError::Nul(at));
         }

@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::column_type::ColumnType;
 use crate::error::FormatError;
 use crate::id::Sequence;
 use crate::reader::{Reader, utf8};
 use crate::schema::{ColumnOrigin, Schema, SchemaId};
-use crate::value::{Value, decode_value, encode_sized, encode_value};
+use crate::value::{Value, decode_value, encode_sized, encode_value, nul_at};
 
 /// Bytes before the body of a record.
 pub(crate) const FRAME_BYTES: usize = 8;
@@ -149,17 +150,16 @@ impl<'a> RowEncoder<'a> {
         assert!(self.column < self.schema.columns().len(), "more values than columns");
         let column = self.column;
         self.column += 1;
-        let Some(found) = value.column_type() else { return Ok(()) };
+        if matches!(value, Value::Null) {
+            return Ok(());
+        }
         let spec = &self.schema.columns()[column];
         if !value.fits(spec.kind) || !spec.origin.is_in_row() {
-            return Err(ValueError::Type {
-                column: spec.name.clone(),
-                found: found.name(),
-                allowed: spec.kind.name(),
-            });
+            let found = value.column_type().map(ColumnType::name).unwrap_or_default();
+            return Err(ValueError::Type { column: spec.name.clone(), found, allowed: spec.kind.name() });
         }
         if let Value::Text(text) | Value::Json(text) = value
-            && let Some(at) = text.bytes().position(|byte| byte == 0)
+            && let Some(at) = nul_at(text)
         {
             return Err(ValueError::Nul { column: spec.name.clone(), at });
         }

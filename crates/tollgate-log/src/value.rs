@@ -68,14 +68,38 @@ impl Value<'_> {
     }
 
     /// Returns whether a column of a type stores the value.
+    #[inline]
     pub fn fits(&self, kind: ColumnType) -> bool {
         match (self, kind) {
+            (Self::Null, _)
+            | (Self::Bool(_), ColumnType::Bool)
+            | (Self::Int(_), ColumnType::Int)
+            | (Self::Float(_), ColumnType::Float)
+            | (Self::Text(_), ColumnType::Text)
+            | (Self::Bytes(_), ColumnType::Bytes)
+            | (Self::Timestamp(_), ColumnType::Timestamp)
+            | (Self::Json(_), ColumnType::Json)
+            | (Self::Uuid(_), ColumnType::Uuid)
+            | (Self::Inet(_), ColumnType::Inet)
+            | (Self::Decimal(_), ColumnType::Decimal(None))
+            | (Self::Date(_), ColumnType::Date)
+            | (Self::Time(_), ColumnType::Time) => true,
             (Self::Decimal(value), ColumnType::Decimal(Some(size))) => {
                 value.scale() == size.scale() && value.with_size(size).is_some()
             }
-            _ => self.column_type().is_none_or(|found| found == kind.without_size()),
+            (Self::Array(array), ColumnType::Array(_)) => {
+                ColumnType::Array(array.element_type()) == kind.without_size()
+            }
+            _ => false,
         }
     }
+}
+
+/// Returns the place of the first U+0000 of a text.
+#[inline]
+pub(crate) fn nul_at(text: &str) -> Option<usize> {
+    // `contains` of bytes compares a word at a time.
+    if text.as_bytes().contains(&0) { text.find('\0') } else { None }
 }
 
 pub(crate) fn encode_sized(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -84,6 +108,7 @@ pub(crate) fn encode_sized(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends the bytes of a value. Null has none.
+#[inline]
 pub(crate) fn encode_value(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::Null => {}

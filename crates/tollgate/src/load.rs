@@ -127,9 +127,11 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
 /// itself, so it does not wait until an operator corrects a fault.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> OnceEnd {
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
-    let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
+    let is_over = |status: &LoadStatus| {
+        status.caught_up > 0 || matches!(status.state, LoadState::Stopped | LoadState::Ended)
+    };
     let is_waiting =
-        |status: LoadStatus| !status.is_unusable && !is_over(status.state) && !is_left_with_failing(&status);
+        |status: LoadStatus| !status.is_unusable && !is_over(&status) && !is_left_with_failing(&status);
     while loaders.iter().any(|loader| is_waiting(loader.status())) {
         match signals.recv_timeout(LOOK_PAUSE) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -178,6 +178,7 @@ impl LoaderThread {
             self.control.state().unloaded.retain(is_followed);
         }
         self.pending.paused();
+        self.control.update(|status| status.caught_up += 1);
         self.went_well(LoadState::CaughtUp);
         if self.behind_reported_at.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink caught up");
@@ -317,7 +318,9 @@ impl LoaderThread {
     /// Forgets stopped logs, because their positions belong to another database.
     fn forget_stopped(&mut self) {
         self.logs.clear();
-        self.control.update(|status| status.stopped_logs.clear());
+        let mut state = self.control.state();
+        state.status.stopped_logs.clear();
+        state.unloaded.go_on();
     }
 
     fn restart_logs(&mut self) {

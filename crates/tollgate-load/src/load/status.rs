@@ -70,6 +70,9 @@ pub struct LoadStatus {
     /// Age of the oldest record that is not loaded, by the stamp of its batch. Zero if all records are
     /// loaded.
     pub lag: Duration,
+    /// Number of passes that found nothing more to load. A server that writes without a pause may never be
+    /// caught up at the moment of a look.
+    pub caught_up: u64,
     /// Records to load. The records are counted now, and the segments and bytes at the last look at the disk.
     pub backlog: LoadBacklog,
     /// Logs that the loader does not load any more, with the reason.

@@ -121,10 +121,11 @@ impl LoaderThread {
         if following.is_stopped {
             following.reset();
             tracing::error!(sink, %log, reason, "the sink stopped loading this log, other logs are loaded");
-            self.control.update(|status| {
-                status.failing_logs.remove(&log);
-                status.stopped_logs.insert(log, reason.clone());
-            });
+            let mut state = self.control.state();
+            state.status.failing_logs.remove(&log);
+            state.status.stopped_logs.insert(log, reason.clone());
+            state.unloaded.stop(log);
+            drop(state);
         } else {
             if !following.is_failing() {
                 tracing::warn!(sink, %log, reason, "this log cannot be read: the loader tries again");

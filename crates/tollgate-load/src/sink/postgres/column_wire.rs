@@ -1,4 +1,4 @@
-//! The binary form of a whole column: that of one value, or an array of such values.
+//! The binary form of the values of a column: one value, or an array of values.
 //!
 //! An array column is made with the type of its elements and `[]`. A table may have an array of any type that
 //! the elements fit, such as `varchar(20)[]` for `text[]`. PostgreSQL checks the element type of the data, so

@@ -71,8 +71,13 @@ pub fn ship_once(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((name, path)) = sealed.get(index) else { return };
-            // After an error, results are not received any more, and the thread ends.
-            if results.send((index, visit(storage, path, name, store, is_dry_run))).is_err() {
+            let visit = visit(storage, path, name, store, is_dry_run);
+            if visit.is_err() {
+                // No further segment is begun.
+                next.store(sealed.len(), Ordering::Relaxed);
+            }
+            // After the first error, results are not received any more.
+            if results.send((index, visit)).is_err() {
                 return;
             }
         }

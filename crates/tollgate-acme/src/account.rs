@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use instant_acme::Account;
+use ring::digest::{SHA256, digest};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde::{Deserialize, Serialize};
 
@@ -78,5 +79,9 @@ fn file_of(directory: &str) -> String {
     let place = directory.strip_prefix("https://").unwrap_or(directory);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
     let plain = place.chars().map(|c| if is_plain(c) { c } else { '-' });
-    format!("account-{}.json", plain.take(NAME_CHARS_MAX).collect::<String>())
+    let plain: String = plain.take(NAME_CHARS_MAX).collect();
+    // Two directories may have the same plain text, and each has its own account.
+    let digest = digest(&SHA256, directory.as_bytes());
+    let digest: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("account-{plain}-{digest}.json")
 }

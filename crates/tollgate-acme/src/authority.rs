@@ -88,17 +88,22 @@ impl LocalAuthority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         self.set_validity(&mut params, AUTHORITY_LIFE);
-        let key = match fs::read_to_string(&key_file) {
-            Ok(text) => KeyPair::from_pem(&text)
-                .map_err(|_| AcmeError::Certificate(format!("{} is no private key", key_file.display())))?,
+        let (key, is_new) = match fs::read_to_string(&key_file) {
+            Ok(text) => {
+                let key = KeyPair::from_pem(&text).map_err(|_| {
+                    AcmeError::Certificate(format!("{} is no private key", key_file.display()))
+                })?;
+                (key, false)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let key = KeyPair::generate().map_err(failed)?;
                 self.write(&key_file, &key.serialize_pem())?;
-                key
+                (key, true)
             }
             Err(error) => return Err(AcmeError::folder(&key_file, error)),
         };
-        if !file.exists() {
+        // The certificate of a lost key would verify nothing.
+        if is_new || !file.exists() {
             self.write(file, &params.self_signed(&key).map_err(failed)?.pem())?;
         }
         Ok(Issuer::new(params, key))

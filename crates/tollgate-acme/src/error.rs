@@ -11,6 +11,11 @@ use crate::http::HttpError;
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 /// The problem type of an account that the server does not know.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
+/// The problem types of a request that the server cannot use (RFC 8555 section 6.7).
+const MALFORMED: &str = "urn:ietf:params:acme:error:malformed";
+const UNAUTHORIZED: &str = "urn:ietf:params:acme:error:unauthorized";
+/// The problem type of a certificate that another order has replaced (RFC 9773 section 7.4).
+const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
 /// The beginning of all problem types of ACME.
 const TYPES: &str = "urn:ietf:params:acme:error:";
 
@@ -71,6 +76,27 @@ impl From<HttpError> for AcmeError {
 /// Returns whether the server refused only the nonce. The request can be repeated with another nonce.
 pub(crate) fn is_bad_nonce(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if is_type(problem, BAD_NONCE))
+}
+
+/// Returns whether the server has no such order for this account. Other problems, such as a rate limit, say
+/// nothing about the order.
+pub(crate) fn is_no_order(error: &Error) -> bool {
+    let Error::Api(problem) = error else { return false };
+    problem.status == Some(404) || [MALFORMED, UNAUTHORIZED].iter().any(|kind| is_type(problem, kind))
+}
+
+/// Returns whether the server refuses only to replace a certificate (RFC 9773 section 5). It has no renewal
+/// information, or the certificate is of another server, or it is replaced already.
+pub(crate) fn is_no_replacement(error: &Error) -> bool {
+    match error {
+        Error::Unsupported(_) => true,
+        Error::Api(problem) => {
+            problem.status == Some(409)
+                || [MALFORMED, ALREADY_REPLACED].iter().any(|kind| is_type(problem, kind))
+        }
+        // The crate has no type of its own for an answer that does not repeat the replaced certificate.
+        error => error.to_string().contains("replaces field mismatch"),
+    }
 }
 
 /// Returns whether the text is the type of a problem with a nonce.

@@ -3,7 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `lock` | nothing: the machine that orders has the lock (flock) |
-//! | `account-DIRECTORY.json` | the account key, and the URL of the account after its registration |
+//! | `account-DIRECTORY-DIGEST.json` | the account key, and the URL of the account after its registration |
 //! | `NAME.order.json` | an order that runs: its private key, and its URL after it began |
 //! | `NAME.pem` | the private key, the certificate, and the intermediate certificates |
 //! | `NAME.due.json` | the time of the next order, and the reason of the last failure |

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_tls::Certificate;
 
 use crate::challenges::Answer;
-use crate::error::{AcmeError, is_bad_nonce, reason};
+use crate::error::{AcmeError, is_bad_nonce, is_no_order, is_no_replacement, reason};
 use crate::facts::{has_name, renewal_id};
 use crate::folder::{ORDER, StateFolder};
 use crate::options::AcmeOptions;
@@ -55,26 +55,40 @@ struct StoredOrder {
 }
 
 impl Ordering<'_> {
-    /// Gets a certificate, and writes it to its file.
+    /// Gets a certificate, and writes it to its file. The order file stays until [`forget_order`], so that a
+    /// kill before the caller has noted the success leads to no second order.
     pub(crate) async fn run(&self) -> Result<(), AcmeError> {
         let file = order_file(self.name);
         let mut stored = self.stored(&file)?;
-        let mut order = match self.begun(&stored).await? {
-            Some(order) => order,
-            None => self.begin(&file, &mut stored).await?,
-        };
+        if let Some(order) = self.begun(&stored).await? {
+            match self.finish(order, &file, &mut stored).await {
+                // The ACME server may have checked the name while this server was not running.
+                Err(AcmeError::Refused(reason)) => {
+                    tracing::info!(name = self.name, reason, "the order of an earlier run failed");
+                }
+                done => return done,
+            }
+        }
+        let order = self.begin(&file, &mut stored).await?;
+        self.finish(order, &file, &mut stored).await
+    }
+
+    /// Does the steps of an order, and writes the certificate.
+    async fn finish(
+        &self,
+        mut order: Order,
+        file: &str,
+        stored: &mut StoredOrder,
+    ) -> Result<(), AcmeError> {
         let mut answers = Vec::new();
         let chain = self.drive(&mut order, &stored.key, &mut answers).await;
         answers.into_iter().for_each(|answer: Answer| answer.remove(self.folder));
         let done = chain.and_then(|chain| self.install(&stored.key, &chain));
-        match &done {
-            Ok(()) => self.folder.remove(&file)?,
-            // This order is over. The next one begins with the same key.
-            Err(AcmeError::Refused(_) | AcmeError::Certificate(_)) => {
-                stored.url = None;
-                self.folder.write_document(&file, &stored)?;
-            }
-            Err(_) => {}
+        // The server has given its certificate, so this order is over. The next one begins with the same key.
+        // After any other error the next call asks for the state of this order.
+        if matches!(done, Err(AcmeError::Certificate(_))) {
+            stored.url = None;
+            self.folder.write_document(file, stored)?;
         }
         done
     }
@@ -105,11 +119,8 @@ impl Ordering<'_> {
                 tracing::info!(name = self.name, order = url, "continuing the order of an earlier run");
                 Ok(Some(order))
             }
-            Err(Error::Api(problem)) => match AcmeError::from(Error::Api(problem)) {
-                error @ AcmeError::NoAccount => Err(error),
-                // The server forgot the order, or it belongs to another account.
-                _ => Ok(None),
-            },
+            // The server forgot the order, or it belongs to another account.
+            Err(error) if is_no_order(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -131,8 +142,7 @@ impl Ordering<'_> {
             }
         };
         let begun = match retried(async || self.account.new_order(&order(true)).await).await {
-            // The server knows no renewal information, or the replaced certificate is of another one.
-            Err(_) if self.replaced.is_some() => {
+            Err(error) if self.replaced.is_some() && is_no_replacement(&error) => {
                 retried(async || self.account.new_order(&order(false)).await).await
             }
             begun => begun,
@@ -240,6 +250,11 @@ impl Ordering<'_> {
 pub(crate) fn installed(folder: &StateFolder, name: &str) -> Option<Result<Certificate, AcmeError>> {
     let path = folder.certificate(name);
     path.exists().then(|| read(&path))
+}
+
+/// Forgets the order of a name whose certificate is installed.
+pub(crate) fn forget_order(folder: &StateFolder, name: &str) -> Result<(), AcmeError> {
+    folder.remove(&order_file(name))
 }
 
 fn order_file(name: &str) -> String {

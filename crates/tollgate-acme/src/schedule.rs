@@ -69,7 +69,7 @@ impl Due {
         if self.is_requested {
             return now;
         }
-        let pause = self.not_before.filter(|until| *until < now + RETRY_AFTER_MAX).unwrap_or_default();
+        let pause = self.not_before.filter(|until| *until <= now + RETRY_AFTER_MAX).unwrap_or_default();
         let (Some(certificate), Some(issued_at)) = (certificate, self.issued_at) else { return pause };
         let renewal = self.window.map_or_else(|| two_thirds(certificate), |window| window.chosen);
         // The clock jumped, if the last certificate is from the future. Then only its own validity counts.

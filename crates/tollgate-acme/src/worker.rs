@@ -21,7 +21,7 @@ use crate::facts::renewal_id;
 use crate::folder::{FolderLock, StateFolder};
 use crate::http::AcmeHttp;
 use crate::options::AcmeOptions;
-use crate::order::{Ordering, installed};
+use crate::order::{Ordering, forget_order, installed};
 use crate::report::{AcmeWatch, due_file, read_due, report_of};
 use crate::schedule::Due;
 use crate::selfmade::self_signed;
@@ -252,13 +252,22 @@ impl Worker {
                 continue;
             }
             http.take_retry_after();
+            // Without this file, no pause after a failure would be kept, and each look would order again.
+            if !self.write_due(&name, &self.due(&name)) {
+                break;
+            }
             let done = self.order(&http, &name).await;
             self.watch.requested_mut().remove(&name);
+            let is_away = matches!(done, Err(AcmeError::Unreachable(_)));
             match done {
                 Ok(()) => self.succeed(&name),
                 Err(error) => self.fail(&name, &error, Some(&http)),
             }
             self.report();
+            if is_away {
+                // The next look tries the other names.
+                break;
+            }
         }
     }
 
@@ -320,7 +329,9 @@ impl Worker {
     fn succeed(&mut self, name: &str) {
         let mut due = self.due(name);
         due.note_success((self.clock)());
-        self.write_due(name, &due);
+        if self.write_due(name, &due) {
+            self.note_folder(forget_order(&self.folder, name).err());
+        }
         self.watch.status_mut().issued += 1;
         self.look();
         (self.install)(self.certificates());
@@ -399,9 +410,12 @@ impl Worker {
         read_due(&self.folder, name, &self.options.directory)
     }
 
-    fn write_due(&self, name: &str, due: &Due) {
+    /// Writes what is known about the next order. Returns whether the folder took it.
+    fn write_due(&self, name: &str, due: &Due) -> bool {
         let written = self.folder.write_document(&due_file(name), due);
+        let is_written = written.is_ok();
         self.note_folder(written.err());
+        is_written
     }
 
     fn note_folder(&self, error: Option<AcmeError>) {

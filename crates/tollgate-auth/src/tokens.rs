@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tollgate_signature::{decode_hex, encode_hex};
 
 use crate::identity::is_name;
 use crate::lines::{LineFault, NamedLine, named_lines};
@@ -73,15 +74,10 @@ fn front(digest: &[u8; 32]) -> [u8; 8] {
 }
 
 fn digest_of(named: &NamedLine<'_>) -> Result<[u8; 32], LineFault> {
-    let mut digest = [0; 32];
-    let is_digest = named.rest.len() == 64
-        && named.rest.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && digest.iter_mut().enumerate().all(|(at, byte)| {
-            u8::from_str_radix(&named.rest[2 * at..2 * at + 2], 16).map(|found| *byte = found).is_ok()
-        });
+    let digest = decode_hex(named.rest.as_bytes()).and_then(|digest| digest.try_into().ok());
     let text = "the value is not a SHA-256 in 64 hexadecimal digits. Write the line with \"tollgate auth \
                 token NAME\", and keep tokens out of the file";
-    if is_digest { Ok(digest) } else { Err(named.fault(text)) }
+    digest.ok_or_else(|| named.fault(text))
 }
 
 /// A new token, and its line for the file.
@@ -104,8 +100,7 @@ pub fn token_line(name: &str) -> Result<Option<Token>, getrandom::Error> {
     getrandom::fill(&mut random)?;
     let token = format!("{FRONT}{}", URL_SAFE_NO_PAD.encode(random));
     let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Some(Token { line: format!("{name}:{hex}"), token }))
+    Ok(Some(Token { line: format!("{name}:{}", encode_hex(&digest)), token }))
 }
 
 #[cfg(test)]

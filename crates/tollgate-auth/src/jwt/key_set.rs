@@ -69,11 +69,6 @@ impl KeySet {
         }
         let keys =
             PublicKey::all_from_pem(text.as_bytes()).map_err(|error| KeySetFault(error.to_string()))?;
-        if keys.len() > TRIES_MAX {
-            // A key after the bound would never be tried.
-            let text = format!("it has {} keys without kid, limit {TRIES_MAX}: use a JWK Set", keys.len());
-            return Err(KeySetFault(text));
-        }
         let keys = keys.into_iter().map(|key| Ok(Key { kid: None, algorithm: None, material: usable(key)? }));
         Self::bounded(keys.collect::<Result<_, _>>()?)
     }
@@ -105,6 +100,14 @@ impl KeySet {
     }
 
     fn bounded(keys: Vec<Key>) -> Result<Self, KeySetFault> {
+        let unnamed = keys.iter().filter(|key| key.kid.is_none()).count();
+        if unnamed > TRIES_MAX {
+            // A key after the bound would never be tried.
+            let text = format!(
+                "it has {unnamed} keys without kid, limit {TRIES_MAX}: use a JWK Set with kid members"
+            );
+            return Err(KeySetFault(text));
+        }
         match keys.len() {
             0 => Err(KeySetFault(format!("it has no usable key: {USABLE}"))),
             1..=KEYS_MAX => Ok(Self(keys)),

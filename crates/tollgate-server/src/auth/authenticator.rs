@@ -50,7 +50,8 @@ impl Authenticator {
         });
         let remote_keys = remote_source(spec).map(|source| {
             let kept = before.and_then(|before| before.remote_keys.clone());
-            kept.filter(|kept| kept.source == source).unwrap_or_else(|| Arc::new(RemoteKeys::new(source)))
+            let kept = kept.filter(|kept| kept.source == source).inspect(|kept| kept.fetch_again());
+            kept.unwrap_or_else(|| Arc::new(RemoteKeys::new(source)))
         });
         Arc::new(Self { spec: spec.clone(), remembered, failed, remote_keys, pool: pool.clone() })
     }
@@ -62,25 +63,36 @@ impl Authenticator {
         client: impl Fn() -> Option<IpAddr>,
         now: Moment,
     ) -> Result<Check, Denied> {
-        let values = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let credentials = credentials(values.map(|(_, value)| value)).map_err(Denied::Unusable)?;
+        let credentials = credentials(head.values_of("authorization")).map_err(Denied::Unusable)?;
         if let Some(wait_s) = self.failed.as_ref().and_then(|failed| failed.wait_s(client(), now.at)) {
             return Err(Denied::TooMany { wait_s });
         }
         let checked = match credentials {
-            Credentials::Basic { name, password } => self.check_password(name, password, now.at),
+            Credentials::Basic { name, password } => self.check_password(name, password, client(), now.at),
             Credentials::Bearer(token) => self.check_token(token, now),
         };
         checked.inspect_err(|denied| self.note(denied, client(), now.at))
     }
 
-    fn check_password(&self, name: String, password: String, now: Instant) -> Result<Check, Denied> {
+    /// Begins to check a password. It counts as wrong until it is known to be right.
+    fn check_password(
+        &self,
+        name: String,
+        password: String,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<Check, Denied> {
         let basic = self.spec.basic.as_ref().ok_or(Denied::Unusable(CredentialsFault::Scheme))?;
         let passwords = &basic.content;
         if self.remembered.as_ref().is_some_and(|pairs| pairs.has(passwords, &name, &password, now)) {
             return Ok(Check::Known(Identity { scheme: Scheme::Basic, name, claims: None }));
         }
-        let answer = self.pool.check(passwords, &name, &password).ok_or(Denied::Busy)?;
+        let counted = self.failed.as_ref().map_or(Ok(()), |failed| failed.add(client, now));
+        counted.map_err(|wait_s| Denied::TooMany { wait_s })?;
+        let Some(answer) = self.pool.check(passwords, &name, &password) else {
+            self.take_back(client);
+            return Err(Denied::Busy);
+        };
         Ok(Check::Waits(Wait::Password { name, password, answer }))
     }
 
@@ -133,14 +145,12 @@ impl Authenticator {
         client: Option<IpAddr>,
         is_right: bool,
     ) -> Result<Identity, Denied> {
-        let now = Instant::now();
         if !is_right {
-            let denied = Denied::Wrong("the name or the password is wrong");
-            self.note(&denied, client, now);
-            return Err(denied);
+            return Err(Denied::Wrong("the name or the password is wrong"));
         }
+        self.take_back(client);
         if let (Some(pairs), Some(basic)) = (&self.remembered, &self.spec.basic) {
-            pairs.add(&basic.content, name, password, now);
+            pairs.add(&basic.content, name, password, Instant::now());
         }
         Ok(Identity { scheme: Scheme::Basic, name: name.to_owned(), claims: None })
     }
@@ -159,7 +169,14 @@ impl Authenticator {
     /// Counts wrong credentials that may be a guess.
     fn note(&self, denied: &Denied, client: Option<IpAddr>, now: Instant) {
         if let Some(failed) = self.failed.as_ref().filter(|_| denied.is_guess()) {
-            failed.add(client, now);
+            // Without a try left, the client waits as before.
+            let _ = failed.add(client, now);
+        }
+    }
+
+    fn take_back(&self, client: Option<IpAddr>) {
+        if let Some(failed) = &self.failed {
+            failed.take_back(client);
         }
     }
 }

@@ -12,6 +12,8 @@ use super::authenticator::Authenticator;
 use super::denied::Denied;
 use super::wait::Wait;
 
+/// Maximum time that a request waits for the check of its password. A full queue takes a few seconds.
+const PASSWORD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time that a request waits for new keys.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,8 +43,10 @@ impl Checking {
         let Self { authenticator, client, wait } = self;
         match wait {
             Wait::Password { name, password, answer } => {
-                // The thread is gone only if it panicked. The password is then treated as not checked.
-                let is_right = answer.await.map_err(|_| Denied::Busy)?;
+                // The thread is gone only if it panicked. The password is then treated as not checked, as
+                // after the timeout.
+                let answered = timeout(PASSWORD_TIMEOUT, answer).await.map_err(|_| Denied::Busy)?;
+                let is_right = answered.map_err(|_| Denied::Busy)?;
                 authenticator.finish_password(name, password, *client, is_right)
             }
             Wait::Keys { token, wall_us, fetched } => {

@@ -77,6 +77,11 @@ impl RemoteKeys {
         self.state().keys.clone()
     }
 
+    /// Makes a fetch due at once, because a reload may have given the backend another address.
+    pub(super) fn fetch_again(&self) {
+        self.state().due = Instant::now();
+    }
+
     /// Asks for a new set, because a token has an unknown key. Returns a channel that changes when the fetch
     /// has ended. Returns `None` if the last fetch ended a short time ago.
     pub(super) fn ask(&self, now: Instant) -> Option<watch::Receiver<u64>> {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_http::RequestHead;
+use tollgate_http::{RequestHead, StatusCode};
 use tollgate_script::Caller;
 
 use super::endpoint::Endpoint;
@@ -43,7 +43,10 @@ impl Endpoint {
         head: &RequestHead,
         cells: &WorkerCells,
     ) -> Result<Access, Box<Reply>> {
-        let Some(guard) = &self.auth else { return Ok(Access::Open) };
+        let Some(guard) = &self.auth else {
+            // Only a route with a guard begins a check.
+            return Err(Reply::text(StatusCode::FORBIDDEN, "the credentials cannot be checked").into());
+        };
         let finished = guard.finish(checking).await;
         let caller = finished.map_err(|denied| self.deny(guard, &denied, head, cells))?;
         self.admit_caller(&caller, head, Instant::now(), cells)?;

@@ -1,7 +1,7 @@
 //! A token whose key is unknown waits for new keys.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::BytesMut;
 use ring::signature::Ed25519KeyPair;
 use tollgate_auth::JwtRules;
@@ -10,6 +10,7 @@ use tollgate_http::{HeadReader, Limits};
 use super::super::checking::Checking;
 use super::super::remote_keys::FetchedKeys;
 use super::*;
+use crate::options::{FailureLimit, LoadedFile};
 
 /// The example key of RFC 8037 appendix A.1.
 const SEED: &str = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A";
@@ -82,4 +83,38 @@ async fn a_token_of_a_new_key_is_refused_if_the_fetch_fails() {
     keys.begin(Instant::now()).unwrap().end(Err("away".to_owned()));
     assert_eq!(checking.identity().await, Err(Denied::Jwt(JwtFault::UnknownKey)));
     assert!(matches!(check(&authenticator, "old"), Ok(Check::Known(_))));
+}
+
+/// Returns the result of a password check that has not ended.
+fn begin_password(authenticator: &Authenticator, password: &str) -> Result<Check, Denied> {
+    let credentials = STANDARD.encode(format!("anna:{password}"));
+    let text = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {credentials}\r\n\r\n");
+    let head = HeadReader::default().read(&mut BytesMut::from(text.as_str()), &Limits::default());
+    let client = || Some(IpAddr::from([192, 0, 2, 1]));
+    authenticator.check(&head.unwrap().unwrap(), client, Moment { at: Instant::now(), wall_us: 0 })
+}
+
+#[tokio::test]
+async fn passwords_whose_checks_run_count_against_the_limit_until_they_are_right() {
+    let line = tollgate_auth::password_line("anna", "right").unwrap().unwrap();
+    let passwords = Arc::new(tollgate_auth::Passwords::parse(&line).unwrap());
+    let spec = AuthSpec {
+        basic: Some(LoadedFile { file: "users".into(), content: passwords }),
+        jwt: None,
+        failures: Some(FailureLimit { count: 3, period: Duration::from_secs(3600) }),
+        ..(*authenticator().spec).clone()
+    };
+    let authenticator = Authenticator::new(&Arc::new(spec), None, &Arc::default());
+    let client = Some(IpAddr::from([192, 0, 2, 1]));
+    let mut begun = Vec::new();
+    for password in ["a", "right", "b", "c", "d"] {
+        begun.push(begin_password(&authenticator, password));
+    }
+    assert!(matches!(begun[3..], [Err(Denied::TooMany { .. }), Err(Denied::TooMany { .. })]));
+    let right = begun.swap_remove(1);
+    let Ok(Check::Waits(wait)) = right else { panic!("the password is checked") };
+    let mut checking = Checking::new(authenticator.clone(), wait, client);
+    assert_eq!(checking.identity().await.unwrap().name, "anna");
+    assert!(matches!(begin_password(&authenticator, "e"), Ok(Check::Waits(_))), "its count is back");
+    assert!(matches!(begin_password(&authenticator, "f"), Err(Denied::TooMany { .. })));
 }

@@ -32,6 +32,11 @@ impl Bucket {
         if over_ns == 0 { Ok(next_ns) } else { Err(Duration::from_nanos(over_ns)) }
     }
 
+    /// Puts a token back into a bucket that would be full at `full_ns`. A full bucket stays full.
+    pub(super) fn give_back(self, full_ns: u64) -> u64 {
+        full_ns.saturating_sub(self.interval_ns)
+    }
+
     /// Returns the time until the next token of a bucket that would be full at `full_ns`. Returns `None` if a
     /// token is available.
     pub(super) fn wait(self, full_ns: u64, now_ns: u64) -> Option<Duration> {

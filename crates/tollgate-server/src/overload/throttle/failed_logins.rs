@@ -1,4 +1,4 @@
-//! Counts wrong credentials of each client, so that nobody can try many passwords.
+//! Counts wrong credentials of each client. A client above the limit cannot try more passwords.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -33,11 +33,25 @@ impl FailedLogins {
         self.clients.wait_of_client(client?, &self.bucket, self.now_ns(now)).map(super::whole_seconds)
     }
 
-    /// Counts wrong credentials of a client.
-    pub(crate) fn add(&self, client: Option<IpAddr>, now: Instant) {
-        if client.is_some() {
-            // An empty bucket stays empty. The client then waits as before.
-            let _ = self.clients.take_of_client(client, &self.bucket, self.now_ns(now));
+    /// Counts wrong credentials of a client. Credentials whose check takes time count before the check, so
+    /// that no client can try many at once.
+    ///
+    /// # Errors
+    /// The client has no try left. The error is the time in seconds until the next one.
+    pub(crate) fn add(&self, client: Option<IpAddr>, now: Instant) -> Result<(), u64> {
+        match client {
+            Some(_) => {
+                let taken = self.clients.take_of_client(client, &self.bucket, self.now_ns(now));
+                taken.map_err(super::whole_seconds)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes back one count of a client whose credentials were right, or were not checked.
+    pub(crate) fn take_back(&self, client: Option<IpAddr>) {
+        if let Some(client) = client {
+            self.clients.give_back_to_client(client, &self.bucket);
         }
     }
 
@@ -63,8 +77,9 @@ mod tests {
         let one = client("2001:db8::1");
         for _ in 0..3 {
             assert_eq!(logins.wait_s(one, now), None);
-            logins.add(one, now);
+            assert_eq!(logins.add(one, now), Ok(()));
         }
+        assert_eq!(logins.add(one, now), Err(20));
         assert_eq!(logins.wait_s(one, now), Some(20));
         // The same network of 64 bits, and others.
         assert_eq!(logins.wait_s(client("2001:db8::2"), now), Some(20));
@@ -74,9 +89,23 @@ mod tests {
     }
 
     #[test]
+    fn a_count_that_is_taken_back_is_a_try_again() {
+        let logins = FailedLogins::new(FailureLimit { count: 2, period: Duration::from_secs(60) });
+        let (now, one) = (Instant::now(), client("192.0.2.1"));
+        let tries = |count: usize| (0..count).map(|_| logins.add(one, now)).collect::<Vec<_>>();
+        assert_eq!(tries(3), [Ok(()), Ok(()), Err(30)]);
+        logins.take_back(one);
+        assert_eq!(tries(2), [Ok(()), Err(30)]);
+        logins.take_back(client("192.0.2.2"));
+        assert_eq!(tries(1), [Err(30)]);
+        (0..9).for_each(|_| logins.take_back(one));
+        assert_eq!(tries(3), [Ok(()), Ok(()), Err(30)], "no more than the limit is there");
+    }
+
+    #[test]
     fn clients_without_an_address_do_not_lock_each_other_out() {
         let logins = FailedLogins::new(FailureLimit { count: 1, period: Duration::from_secs(60) });
-        (0..5).for_each(|_| logins.add(None, Instant::now()));
+        (0..5).for_each(|_| assert_eq!(logins.add(None, Instant::now()), Ok(())));
         assert_eq!(logins.wait_s(None, Instant::now()), None);
     }
 }

@@ -71,6 +71,17 @@ impl Keys {
         known.and_then(|[_, full_ns]| bucket.wait(*full_ns, now_ns))
     }
 
+    /// Puts a token back into the bucket of a client, if the bucket is still known.
+    pub(super) fn give_back_to_client(&self, client: IpAddr, bucket: &Bucket) {
+        let hash = self.hasher.hash_one(Some(client_key(client))).max(1);
+        let (shard, set) = self.place(hash);
+        let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = slots[set..set + WAYS].iter_mut();
+        if let Some(slot) = known.find(|[known, _]| *known == hash) {
+            slot[1] = bucket.give_back(slot[1]);
+        }
+    }
+
     /// Removes a token from the bucket of a key that the request names.
     pub(super) fn take_of_key(&self, key: &[u8], bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         self.take(self.hasher.hash_one(key), bucket, now_ns)

@@ -9,6 +9,13 @@ use crate::reply::{Reply, STRICT_TRANSPORT_SECURITY};
 /// Path of the tokens by which a host proves its name to an authority. The authority asks without TLS (RFC
 /// 8555 section 8.3).
 pub(crate) const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+/// Returns whether a path as sent is the path of a token. A token has only the characters of base64url (RFC
+/// 8555 section 8.3), so the path has no other spelling.
+pub(crate) fn is_challenge(path: &[u8]) -> bool {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    path.strip_prefix(CHALLENGES.as_bytes()).is_some_and(|token| token.iter().all(is_of_token))
+}
 const HTTPS_PORT: u16 = 443;
 
 /// Rules that lead clients to HTTPS.
@@ -58,7 +65,7 @@ impl HttpsRules {
     /// for tokens of ACME.
     pub(crate) fn redirect(&self, head: &RequestHead) -> Option<Reply> {
         let Target::Origin { path, query } = head.target() else { return None };
-        if path.as_bytes().starts_with(CHALLENGES.as_bytes()) {
+        if is_challenge(path.as_bytes()) {
             return None;
         }
         let Some((host, _)) = head.host().and_then(|host| split_authority(host.as_bytes())) else {

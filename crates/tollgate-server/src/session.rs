@@ -28,8 +28,27 @@ pub(crate) fn facts_of(session: &ServerConnection) -> Result<Rc<TlsSession>, Not
     }))
 }
 
+/// Returns whether the certificate of the client has expired. The handshake verifies the time, and a resumed
+/// session keeps the certificate of the session before.
+pub(crate) fn is_client_expired(session: &TlsSession, now_us: i64) -> bool {
+    session.client.as_ref().is_some_and(|client| client.not_after_us < now_us)
+}
+
 fn client_of(facts: CertificateFacts) -> ClientCertificate {
     let CertificateFacts { subject, issuer, serial, names, not_before: _, not_after, fingerprint } = facts;
     let not_after_us = i64::try_from(not_after.saturating_mul(MICROSECONDS)).unwrap_or(i64::MAX);
     ClientCertificate { subject, issuer, serial, names, fingerprint, not_after_us }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_of_a_client_expires_after_its_last_moment() {
+        let certificate = ClientCertificate { not_after_us: 10, ..ClientCertificate::default() };
+        let session = TlsSession { client: Some(certificate), ..TlsSession::default() };
+        assert_eq!([9, 10, 11].map(|now_us| is_client_expired(&session, now_us)), [false, false, true]);
+        assert!(!is_client_expired(&TlsSession::default(), i64::MAX));
+    }
 }

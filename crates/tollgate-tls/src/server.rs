@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustls::crypto::ring::Ticketer;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
-use rustls::{Error, SupportedProtocolVersion, version};
+use rustls::{Error, ServerConnection, SupportedProtocolVersion, version};
 
 use crate::pem::PemError;
 use crate::{clock, provider};
@@ -27,8 +27,8 @@ pub use clients::{ClientAuth, ClientAuthError, ClientAuthOptions};
 use names::CertificatesByName;
 pub use names::UnknownName;
 use stamp::Stamp;
-use validation::unless_validation;
 pub use validation::{ACME_TLS_1, ValidationCertificate, set_validations};
+use validation::{begin_session, unless_validation};
 
 /// The application protocol of requests (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
@@ -148,6 +148,24 @@ impl ServerTls {
     /// Returns the configuration of the next session.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.present().config.clone()
+    }
+
+    /// Begins a session with the present certificates.
+    ///
+    /// # Errors
+    /// The cryptography refuses the configuration.
+    pub fn begin_session(&self) -> Result<ServerConnection, Error> {
+        begin_session(self.config())
+    }
+
+    /// Returns whether a session has the certificate of its client, if the options require one.
+    ///
+    /// A resumed session asks for no certificate, and has the certificate of the session before. A validation
+    /// by an ACME server has none, and its client gets tickets too. So each session has to be checked.
+    pub fn has_required_certificate(&self, session: &ServerConnection) -> bool {
+        let is_required =
+            self.options.clients.as_ref().is_some_and(|clients| clients.auth == ClientAuth::Required);
+        !is_required || session.peer_certificates().is_some()
     }
 
     /// Returns the certificates from files, in the order of the options.

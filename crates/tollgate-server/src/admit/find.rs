@@ -13,7 +13,7 @@ use tollgate_http::{
 use super::arrived::Destination;
 use crate::cors::{self, Cors};
 use crate::handler::{Endpoint, Routes};
-use crate::https::CHALLENGES;
+use crate::https::is_challenge;
 use crate::observe::RequestFault;
 use crate::reply::{Reply, allowed_methods, redirect_below};
 use crate::service::Service;
@@ -153,9 +153,7 @@ impl Service {
 /// can hide this answer.
 fn challenge<'s>(routes: &'s Rc<Routes>, head: &RequestHead) -> Option<FoundRoute<'s>> {
     let path = head.path_bytes();
-    // RFC 8555 section 8.3: a token has only the characters of base64url.
-    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    if !path.strip_prefix(CHALLENGES.as_bytes())?.iter().all(is_of_token) {
+    if !is_challenge(path) {
         return None;
     }
     let Routed::Found(found) = routes.find(|| None, path, head.method()) else { return None };

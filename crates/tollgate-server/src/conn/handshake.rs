@@ -5,13 +5,12 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use rustls::{Error, ServerConfig, ServerConnection};
+use rustls::{Error, ServerConnection};
 use tollgate_script::TlsSession;
-use tollgate_tls::{ACME_TLS_1, NotX509, TlsHandshakeError, TlsStream};
+use tollgate_tls::{ACME_TLS_1, ServerTls, TlsHandshakeError, TlsStream};
 
 use super::client::Origin;
 use super::connection::Connection;
@@ -72,11 +71,19 @@ impl Opening {
             origin.peer = header.await.ok()?;
         }
         self.slot.arm(Phase::Handshake, rules.limits.handshake_timeout);
-        let config = rules.tls.as_ref()?.config();
-        let end = self.shake(socket, config, ahead.to_vec()).await;
-        let end = end.and_then(|stream| match session::facts_of(stream.session()) {
-            Ok(facts) => Ok((stream, facts)),
-            Err(error) => Err(Failure::of_client(&error)),
+        let tls = rules.tls.as_ref()?;
+        let end = self.shake(socket, tls, ahead.to_vec()).await;
+        let end = end.and_then(|stream| {
+            let facts = session::facts_of(stream.session());
+            let facts = facts.map_err(|error| Failure::of_client(&format!("cannot be read: {error}")))?;
+            let is_validation = stream.session().alpn_protocol() == Some(ACME_TLS_1);
+            if !is_validation && !tls.has_required_certificate(stream.session()) {
+                return Err(Failure::of_client("is missing in a resumed session"));
+            }
+            if session::is_client_expired(&facts, self.worker.clock.now().wall_us) {
+                return Err(Failure::of_client("expired after the session before"));
+            }
+            Ok((stream, facts))
         });
         match end {
             Ok((stream, facts)) => {
@@ -98,10 +105,10 @@ impl Opening {
     async fn shake<S: Transport>(
         &self,
         socket: S,
-        config: Arc<ServerConfig>,
+        tls: &ServerTls,
         ahead: Vec<u8>,
     ) -> Result<TlsStream<S, ServerConnection>, Failure> {
-        let session = ServerConnection::new(config).map_err(|error| Failure::of_tls(&error, false))?;
+        let session = tls.begin_session().map_err(|error| Failure::of_tls(&error, false))?;
         let mut stream = TlsStream::new(socket, session, ahead);
         while stream.is_handshaking() {
             self.until_deadline(&mut stream, |stream, context| {
@@ -163,12 +170,9 @@ impl Failure {
         }
     }
 
-    /// Returns the failure for a certificate that was verified and has fields that cannot be read.
-    fn of_client(error: &NotX509) -> Self {
-        Self {
-            end: HandshakeEnd::ClientCertificate,
-            text: format!("client certificate cannot be read: {error}"),
-        }
+    /// Returns the failure for the certificate of a client after its handshake.
+    fn of_client(problem: &str) -> Self {
+        Self { end: HandshakeEnd::ClientCertificate, text: format!("client certificate {problem}") }
     }
 
     fn of_tls(error: &Error, is_version_chosen: bool) -> Self {

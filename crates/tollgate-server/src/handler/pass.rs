@@ -51,6 +51,7 @@ impl Exchange {
         let Some((next, endpoint)) = next.and_then(|next| Some((next, next.endpoint().as_ref()?))) else {
             return Err(Reply::text(StatusCode::NOT_FOUND, "no resource has this path").into());
         };
+        endpoint.check_certificate(head, self.request.tls.as_deref())?;
         if endpoint.verify.is_some() && endpoint.verify != self.endpoint.verify {
             // The bytes as sent are gone, so only the signature of the earlier route was verified.
             return Err(endpoint.refuse_signature(&SignatureFault::Passed, head).into());

@@ -309,15 +309,17 @@ fn a_route_accepts_certificates_by_name_or_digest_and_refuses_others() {
     let site = with(site, "/any", rule(&[], &[]));
     let site = with(site, "/name", rule(&["dns:a", "dns:billing.internal"], &[]));
     let site = with(site, "/digest", rule(&["dns:a"], &[&digest]));
+    let site = site.handler("/passed", "return tollgate.pass");
+    let site = with(site, "/*", rule(&["dns:billing.internal"], &[]));
     let server = tls.on(site).start();
     let without = tls.client.clone();
     for (client, name, expected) in [
-        (billing, "billing", [200, 200, 200, 200]),
-        (reports, "reports", [200, 200, 403, 403]),
-        (without, "none", [200, 403, 403, 403]),
+        (billing, "billing", [200, 200, 200, 200, 200]),
+        (reports, "reports", [200, 200, 403, 403, 403]),
+        (without, "none", [200, 403, 403, 403, 403]),
     ] {
         tls.client = client;
-        let found = ["/open", "/any", "/name", "/digest"].map(|path| {
+        let found = ["/open", "/any", "/name", "/digest", "/passed"].map(|path| {
             let reply = get(&mut tls.connect(&server, "localhost"), path);
             reply["HTTP/1.1 ".len()..][..3].parse::<u16>().unwrap()
         });
@@ -327,7 +329,7 @@ fn a_route_accepts_certificates_by_name_or_digest_and_refuses_others() {
     let refused = routes.iter().flat_map(|route| &route.refusals);
     let refused: u64 =
         refused.filter(|(reason, _)| *reason == "client_certificate").map(|(_, count)| count).sum();
-    assert_eq!(refused, 5);
+    assert_eq!(refused, 7);
 }
 
 #[test]

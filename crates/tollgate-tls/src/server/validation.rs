@@ -12,7 +12,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::ClientHello;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
+};
 
 use crate::provider;
 
@@ -53,6 +55,17 @@ pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
     let is_validation = offered.next() == Some(ACME_TLS_1) && offered.next().is_none();
     IS_VALIDATION.set(is_validation);
     is_validation
+}
+
+/// Begins a session. The session asks its client for a certificate until it has read the client's hello.
+///
+/// # Errors
+/// The cryptography refuses the configuration.
+pub(super) fn begin_session(config: Arc<ServerConfig>) -> Result<ServerConnection, Error> {
+    // rustls prepares for the certificate of a client before it reads the hello. The last hello on this thread
+    // must not decide this.
+    IS_VALIDATION.set(false);
+    ServerConnection::new(config)
 }
 
 /// Asks each client for its certificate, except an ACME server that validates a name.
@@ -117,9 +130,10 @@ pub(super) fn find(name: Option<&str>) -> Option<Arc<CertifiedKey>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
-    use rustls::ClientConfig;
     use rustls::pki_types::CertificateDer;
+    use rustls::{ClientConfig, HandshakeKind};
     use tempfile::TempDir;
 
     use super::*;
@@ -127,23 +141,29 @@ mod tests {
     use crate::server::{ServerTls, ServerTlsOptions};
     use crate::testing::{ClientAuthority, certificate, shake, trusting_client};
 
-    #[test]
-    fn a_validation_is_not_asked_for_a_certificate_of_the_client() {
-        let folder = TempDir::new().unwrap();
-        let authorities = folder.path().join("clients.pem");
+    /// Loads a server that requires certificates of clients, and validates its name.
+    fn tls_with_clients(folder: &Path, name: &str) -> ServerTls {
+        let authorities = folder.join("clients.pem");
         fs::write(&authorities, ClientAuthority::new("ours").pem()).unwrap();
-        let files = certificate(folder.path(), "site", &["a.test"]);
-        let answer = certificate(folder.path(), "answer", &["a.test"]);
+        let files = certificate(folder, "site", &[name]);
+        let answer = certificate(folder, "answer", &[name]);
         let tls = ServerTls::load(ServerTlsOptions {
             certificates: vec![files],
             clients: Some(ClientAuthOptions { authorities, revoked: Vec::new(), auth: ClientAuth::Required }),
             ..ServerTlsOptions::default()
         });
-        let tls = tls.unwrap();
-        let expected = crate::certificates(&answer.certificate).unwrap();
-        let key = crate::private_key(&answer.key).unwrap();
-        let made = ValidationCertificate::new(expected[0].clone(), key).unwrap();
-        set_validations([("a.test".to_owned(), made)].into());
+        let certificate = crate::certificates(&answer.certificate).unwrap().remove(0);
+        let made = ValidationCertificate::new(certificate, crate::private_key(&answer.key).unwrap()).unwrap();
+        let mut validations = VALIDATIONS.write().unwrap();
+        validations.insert(name.to_owned(), made);
+        tls.unwrap()
+    }
+
+    #[test]
+    fn a_validation_is_not_asked_for_a_certificate_of_the_client() {
+        let folder = TempDir::new().unwrap();
+        let tls = tls_with_clients(folder.path(), "a.test");
+        let expected = crate::certificates(&folder.path().join("answer.pem")).unwrap();
         let served = |protocols: &[&[u8]], name: &'static str| -> Option<Vec<CertificateDer<'static>>> {
             let mut client = ClientConfig::clone(&trusting_client());
             client.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -156,5 +176,28 @@ mod tests {
         assert_eq!(served(&[b"http/1.1"], "a.test"), None);
         assert_eq!(served(&[ACME_TLS_1, b"http/1.1"], "a.test"), None);
         assert_eq!(served(&[], "a.test"), None);
+    }
+
+    #[test]
+    fn a_session_that_a_validation_began_has_not_the_certificate_of_a_client() {
+        let folder = TempDir::new().unwrap();
+        let tls = tls_with_clients(folder.path(), "c.test");
+        let mut client = ClientConfig::clone(&trusting_client());
+        client.alpn_protocols = vec![ACME_TLS_1.to_vec()];
+        shake(tls.config(), Arc::new(client.clone()), "c.test").unwrap();
+        // The client has a ticket of the validation, and asks for a page with it.
+        client.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let (_, session) = shake(tls.config(), Arc::new(client), "c.test").unwrap();
+        assert_eq!(session.handshake_kind(), Some(HandshakeKind::Resumed));
+        assert!(!tls.has_required_certificate(&session));
+    }
+
+    #[test]
+    fn a_validation_does_not_change_the_next_session_of_its_thread() {
+        let folder = TempDir::new().unwrap();
+        let tls = tls_with_clients(folder.path(), "d.test");
+        IS_VALIDATION.set(true);
+        tls.begin_session().unwrap();
+        assert!(!IS_VALIDATION.get());
     }
 }

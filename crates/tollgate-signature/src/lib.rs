@@ -12,6 +12,6 @@ mod pem;
 mod spki;
 
 pub use algorithm::{Algorithm, Curve, Form, KeyKind, Sha2};
-pub use hex::decode_hex;
+pub use hex::{decode_hex, encode_hex};
 pub use hmac::{Hash, Hmac};
 pub use key::{Jwk, KeyError, PublicKey, VerifyError};

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tollgate_http::RequestHead;
-use tollgate_signature::decode_hex;
+use tollgate_signature::{decode_hex, encode_hex};
 
 use super::fault::SignatureFault;
 use crate::options::{SignatureEncoding, SignatureScheme, SignatureSeparator};
@@ -94,7 +94,7 @@ impl SignatureEncoding {
 
     pub(super) fn encode(self, bytes: &[u8]) -> String {
         match self {
-            Self::Hex => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            Self::Hex => encode_hex(bytes),
             Self::Base64 => BASE64_STANDARD.encode(bytes),
         }
     }
@@ -102,9 +102,9 @@ impl SignatureEncoding {
 
 /// Returns the value of a field that a request must have once. A second line would be another claim.
 pub(super) fn field<'h>(head: &'h RequestHead, name: &str) -> Result<&'h [u8], SignatureFault> {
-    let mut values = head.fields().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    let mut values = head.values_of(name);
     match (values.next(), values.next()) {
-        (Some((_, value)), None) => Ok(value),
+        (Some(value), None) => Ok(value),
         (None, _) => Err(SignatureFault::Absent(name.to_owned())),
         (Some(_), Some(_)) => Err(SignatureFault::Repeated(name.to_owned())),
     }

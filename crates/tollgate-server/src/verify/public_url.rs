@@ -13,19 +13,18 @@ impl VerifySpec {
             Some(url) => url.clone(),
             None => format!("{}://{}", scheme.name(), head.host().ok_or(SignatureFault::Host)?),
         };
-        let url = |origin: &str| [origin.as_bytes(), target(head).as_bytes()].concat();
+        let target = target(head);
+        let url = |origin: &str| [origin.as_bytes(), target.as_bytes()].concat();
         Ok([url(&origin), url(&with_other_port(&origin))])
     }
 }
 
-/// Returns path and query as sent. The absolute form of a target (RFC 9112 section 3.2.2) begins with scheme
-/// and host.
-fn target(head: &RequestHead) -> &str {
-    let target = head.raw_target();
-    let Some((_, rest)) = target.split_once("://").filter(|_| !target.starts_with('/')) else {
-        return target;
-    };
-    rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
+/// Returns path and query as sent. A target without a path means `/` (RFC 9112 section 3.2.2).
+fn target(head: &RequestHead) -> String {
+    match head.query() {
+        Some(query) => format!("{}?{query}", head.path()),
+        None => head.path().to_owned(),
+    }
 }
 
 /// Removes the port of an URL, or adds the default port of its scheme.

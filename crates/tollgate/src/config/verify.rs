@@ -70,27 +70,13 @@ const ENCODING_DEFAULT: &str = "as in the preset, or `\"hex\"`";
 const ALGORITHM_DEFAULT: &str = "as in the preset, or `\"hmac-sha256\"`";
 const SECRET_FORM_DEFAULT: &str = "as in the preset, or `\"text\"`";
 
-/// A scheme without a preset. Only the header field is missing.
-const UNNAMED: SignaturePreset = SignaturePreset {
-    name: "",
-    header: "",
-    separator: SignatureSeparator::None,
-    prefix: "",
-    encoding: SignatureEncoding::Hex,
-    algorithm: SignatureAlgorithm::HmacSha256,
-    message: "{body}",
-    timestamp_header: None,
-    timestamp_item: None,
-    secret_form: SecretForm::Text,
-};
-
 /// Takes the signature of a route, if `verify` is set. Paths are relative to `folder`.
 pub(super) fn verify(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Option<Arc<VerifySpec>> {
     match section.text_or_table(key.name, ALLOWED)? {
         TextOrTable::Text(text) => {
             let found = &text.value;
-            let text_ = format!("verify in [[route]] is the string {found:?}, allowed is {ALLOWED}");
-            section.fault_at(&text.span, text_);
+            let fault = format!("verify in [[route]] is the string {found:?}, allowed is {ALLOWED}");
+            section.fault_at(&text.span, fault);
             None
         }
         TextOrTable::Table(table) => spec(table, folder).map(Arc::new),
@@ -99,7 +85,7 @@ pub(super) fn verify(section: &mut Section<'_>, key: &Facts, folder: &Path) -> O
 
 fn spec(mut section: Section<'_>, folder: &Path) -> Option<VerifySpec> {
     let preset = section.text(PRESET.name).and_then(|name| preset(&section, &name));
-    let mut scheme = match SignatureScheme::try_from(&preset.unwrap_or(UNNAMED)) {
+    let mut scheme = match SignatureScheme::try_from(&preset.unwrap_or(SignaturePreset::PLAIN)) {
         Ok(scheme) => scheme,
         Err(problem) => {
             section.fault(problem);

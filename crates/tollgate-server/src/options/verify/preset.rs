@@ -4,24 +4,32 @@
 
 use super::scheme::{SecretForm, SignatureAlgorithm, SignatureEncoding, SignaturePreset, SignatureSeparator};
 
-/// A preset whose field is one hexadecimal HMAC with SHA-256 of the content.
-const PLAIN: SignaturePreset = SignaturePreset {
-    name: "",
-    header: "",
-    separator: SignatureSeparator::None,
-    prefix: "",
-    encoding: SignatureEncoding::Hex,
-    algorithm: SignatureAlgorithm::HmacSha256,
-    message: "{body}",
-    timestamp_header: None,
-    timestamp_item: None,
-    secret_form: SecretForm::Text,
-};
+impl SignaturePreset {
+    /// A scheme whose field is one hexadecimal HMAC with SHA-256 of the content. Its name and its header field
+    /// are missing.
+    pub const PLAIN: Self = Self {
+        name: "",
+        header: "",
+        separator: SignatureSeparator::None,
+        prefix: "",
+        encoding: SignatureEncoding::Hex,
+        algorithm: SignatureAlgorithm::HmacSha256,
+        message: "{body}",
+        timestamp_header: None,
+        timestamp_item: None,
+        secret_form: SecretForm::Text,
+    };
+}
 
 /// All presets.
 pub const PRESETS: [SignaturePreset; 7] = [
     // Source: docs.github.com, "Validating webhook deliveries".
-    SignaturePreset { name: "github", header: "x-hub-signature-256", prefix: "sha256=", ..PLAIN },
+    SignaturePreset {
+        name: "github",
+        header: "x-hub-signature-256",
+        prefix: "sha256=",
+        ..SignaturePreset::PLAIN
+    },
     // Source: docs.stripe.com, "Verify webhook signatures manually".
     SignaturePreset {
         name: "stripe",
@@ -30,7 +38,7 @@ pub const PRESETS: [SignaturePreset; 7] = [
         prefix: "v1=",
         message: "{timestamp}.{body}",
         timestamp_item: Some("t="),
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
     // Source: docs.slack.dev, "Verifying requests from Slack".
     SignaturePreset {
@@ -39,14 +47,14 @@ pub const PRESETS: [SignaturePreset; 7] = [
         prefix: "v0=",
         message: "v0:{timestamp}:{body}",
         timestamp_header: Some("x-slack-request-timestamp"),
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
     // Source: shopify.dev, "Deliver webhooks through HTTPS".
     SignaturePreset {
         name: "shopify",
         header: "x-shopify-hmac-sha256",
         encoding: SignatureEncoding::Base64,
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
     // Source: the specification of standardwebhooks.com.
     SignaturePreset {
@@ -58,7 +66,7 @@ pub const PRESETS: [SignaturePreset; 7] = [
         message: "{header.webhook-id}.{timestamp}.{body}",
         timestamp_header: Some("webhook-timestamp"),
         secret_form: SecretForm::Base64,
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
     // Source: twilio.com/docs, "Webhooks security".
     SignaturePreset {
@@ -67,7 +75,7 @@ pub const PRESETS: [SignaturePreset; 7] = [
         encoding: SignatureEncoding::Base64,
         algorithm: SignatureAlgorithm::HmacSha1,
         message: "{url}{form}",
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
     // Source: docs.discord.com, "Interactions: security and authorization".
     SignaturePreset {
@@ -76,6 +84,6 @@ pub const PRESETS: [SignaturePreset; 7] = [
         algorithm: SignatureAlgorithm::Ed25519,
         message: "{timestamp}{body}",
         timestamp_header: Some("x-signature-timestamp"),
-        ..PLAIN
+        ..SignaturePreset::PLAIN
     },
 ];

@@ -41,6 +41,8 @@ pub(crate) struct Ordering<'a> {
     pub(crate) name: &'a str,
     /// The certificate that the new one replaces.
     pub(crate) replaced: Option<&'a Certificate>,
+    /// The URL of the last order whose success is noted. Its file is out of date.
+    pub(crate) noted: Option<String>,
 }
 
 /// The file of an order that runs.
@@ -55,9 +57,9 @@ struct StoredOrder {
 }
 
 impl Ordering<'_> {
-    /// Gets a certificate, and writes it to its file. The order file stays until [`forget_order`], so that a
-    /// kill before the caller has noted the success leads to no second order.
-    pub(crate) async fn run(&self) -> Result<(), AcmeError> {
+    /// Gets a certificate, and writes it to its file. Returns the URL of the order. The order file stays until
+    /// [`forget_order`], so that a kill before the caller has noted the success leads to no second order.
+    pub(crate) async fn run(&self) -> Result<String, AcmeError> {
         let file = order_file(self.name);
         let mut stored = self.stored(&file)?;
         if let Some(order) = self.begun(&stored).await? {
@@ -79,7 +81,7 @@ impl Ordering<'_> {
         mut order: Order,
         file: &str,
         stored: &mut StoredOrder,
-    ) -> Result<(), AcmeError> {
+    ) -> Result<String, AcmeError> {
         let mut answers = Vec::new();
         let chain = self.drive(&mut order, &stored.key, &mut answers).await;
         answers.into_iter().for_each(|answer: Answer| answer.remove(self.folder));
@@ -90,16 +92,18 @@ impl Ordering<'_> {
             stored.url = None;
             self.folder.write_document(file, stored)?;
         }
-        done
+        done.map(|()| order.url().to_owned())
     }
 
     /// Returns the order file. Makes and writes a key first, if there is none for these options.
     fn stored(&self, file: &str) -> Result<StoredOrder, AcmeError> {
         let AcmeOptions { directory, profile, .. } = self.options;
         let stored = self.folder.read_document::<StoredOrder>(file)?;
-        if let Some(stored) =
-            stored.filter(|stored| (&stored.directory, &stored.profile) == (directory, profile))
-        {
+        let is_usable = |stored: &StoredOrder| {
+            let is_noted = stored.url.is_some() && stored.url == self.noted;
+            (&stored.directory, &stored.profile) == (directory, profile) && !is_noted
+        };
+        if let Some(stored) = stored.filter(is_usable) {
             return Ok(stored);
         }
         let key = order_key()?;

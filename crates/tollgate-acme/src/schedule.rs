@@ -32,6 +32,8 @@ pub(crate) struct Due {
     pub(crate) directory: String,
     /// The time of the last certificate from this directory.
     pub(crate) issued_at: Option<u64>,
+    /// The URL of the order of this certificate. A kill may leave its order file behind.
+    pub(crate) noted: Option<String>,
     /// Number of failed orders since the last certificate.
     pub(crate) failures: u32,
     /// The earliest time of the next order after a failure.
@@ -116,10 +118,10 @@ impl Due {
         self.is_requested = false;
     }
 
-    /// Notes a new certificate.
-    pub(crate) fn note_success(&mut self, now: u64) {
-        *self =
-            Self { directory: std::mem::take(&mut self.directory), issued_at: Some(now), ..Self::default() };
+    /// Notes a new certificate, and the URL of its order.
+    pub(crate) fn note_success(&mut self, order: String, now: u64) {
+        let directory = std::mem::take(&mut self.directory);
+        *self = Self { directory, issued_at: Some(now), noted: Some(order), ..Self::default() };
     }
 }
 

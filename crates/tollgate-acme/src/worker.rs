@@ -260,7 +260,7 @@ impl Worker {
             self.watch.requested_mut().remove(&name);
             let is_away = matches!(done, Err(AcmeError::Unreachable(_)));
             match done {
-                Ok(()) => self.succeed(&name),
+                Ok(order) => self.succeed(&name, order),
                 Err(error) => self.fail(&name, &error, Some(&http)),
             }
             self.report();
@@ -272,7 +272,7 @@ impl Worker {
     }
 
     /// Orders one name. If the server has lost the account, the same key is registered again.
-    async fn order(&self, http: &AcmeHttp, name: &str) -> Result<(), AcmeError> {
+    async fn order(&self, http: &AcmeHttp, name: &str) -> Result<String, AcmeError> {
         match self.try_order(http, name).await {
             Err(AcmeError::NoAccount) => {
                 forget(&self.folder, &self.options)?;
@@ -282,11 +282,11 @@ impl Worker {
         }
     }
 
-    async fn try_order(&self, http: &AcmeHttp, name: &str) -> Result<(), AcmeError> {
+    async fn try_order(&self, http: &AcmeHttp, name: &str) -> Result<String, AcmeError> {
         let account = account(http, &self.folder, &self.options).await?;
         let (folder, options) = (&self.folder, &self.options);
-        let replaced = self.ordered(name);
-        Ordering { account: &account, folder, options, name, replaced }.run().await
+        let (replaced, noted) = (self.ordered(name), self.due(name).noted);
+        Ordering { account: &account, folder, options, name, replaced, noted }.run().await
     }
 
     /// Asks the server when a certificate should be renewed (RFC 9773).
@@ -326,9 +326,9 @@ impl Worker {
         }
     }
 
-    fn succeed(&mut self, name: &str) {
+    fn succeed(&mut self, name: &str, order: String) {
         let mut due = self.due(name);
-        due.note_success((self.clock)());
+        due.note_success(order, (self.clock)());
         if self.write_due(name, &due) {
             self.note_folder(forget_order(&self.folder, name).err());
         }

@@ -144,6 +144,9 @@ fn a_server_that_is_killed_at_any_step_keeps_its_account_and_its_keys() {
         let mut before = None;
         for number in 1.. {
             if !is_killed_at(&app, call, number) {
+                // The kill before was behind the note of the success.
+                let pem = fs::read_to_string(state(&app, "a.test.pem")).ok();
+                assert_ne!(pem, before, "{call}: the certificate is the one before");
                 break;
             }
             kills += 1;

@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -335,6 +335,11 @@ architectures: build tools
 # with a ship target compared with those without one. Runs for ten minutes (as root). PART=shipping runs one part.
 handover: build tools versitygw
 	bench/study.py handover $(if $(PART),--only $(PART))
+
+# Handshakes, replies, files and idle connections with TLS, compared with nginx and h2o, which are installed as root.
+# Runs for six minutes. PART=handshakes runs one part.
+tls: build
+	bench/study.py tls --seconds 2 $(if $(PART),--only $(PART))
 
 # Compares Tollgate with its peers, which are installed as root. `make bench CASE=recorded` runs one case.
 # `make bench BEFORE=path/to/tollgate` also runs another build in the same rounds.

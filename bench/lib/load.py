@@ -35,6 +35,7 @@ class Load:
     connections: int = 64
     depth: int = 1
     body: bytes | None = None
+    scheme: str = "http"
 
     #: Debian's packages of the generator.
     packages = ()
@@ -46,7 +47,7 @@ class Load:
         raise NotImplementedError
 
     def url(self, port: int) -> str:
-        return f"http://{self.host}:{port}{self.path}"
+        return f"{self.scheme}://{self.host}:{port}{self.path}"
 
 
 class Wrk(Load):

@@ -2,39 +2,31 @@
 
 use tollgate_acme::{AcmeStatus, CertificateReport, CertificateState};
 
+use super::code::Code;
 use crate::wall::rfc3339;
 
-/// A fault of a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AcmeTrouble {
-    /// A self-signed certificate serves.
-    SelfSigned,
-    /// The last order failed.
-    OrderFailed,
-}
-
 /// Returns the faults, each with a text.
-pub(super) fn troubles_of(status: &AcmeStatus) -> Vec<(AcmeTrouble, String)> {
+pub(super) fn troubles_of(status: &AcmeStatus) -> Vec<(Code, String)> {
     let folder = status.folder_fault.as_ref();
     let folder = folder.map(|fault| {
-        (AcmeTrouble::OrderFailed, format!("dir in [acme] cannot be used, so no order is done: {fault}"))
+        (Code::CertificateOrderFailed, format!("dir in [acme] cannot be used, so no order is done: {fault}"))
     });
     folder.into_iter().chain(status.certificates.iter().filter_map(trouble_of)).collect()
 }
 
-fn trouble_of(certificate: &CertificateReport) -> Option<(AcmeTrouble, String)> {
+fn trouble_of(certificate: &CertificateReport) -> Option<(Code, String)> {
     let CertificateReport { name, state, failures, .. } = certificate;
     let is_self_signed = *state == CertificateState::SelfSigned;
     let Some(reason) = &certificate.reason else {
         let text = format!("{name} has a self-signed certificate: the first order runs");
-        return is_self_signed.then_some((AcmeTrouble::SelfSigned, text));
+        return is_self_signed.then_some((Code::CertificateSelfSigned, text));
     };
     let next = rfc3339(certificate.next_order);
     let tail = format!("order {failures} failed, the next one is at {next}: {reason}");
     Some(if is_self_signed {
-        (AcmeTrouble::SelfSigned, format!("{name} has a self-signed certificate: {tail}"))
+        (Code::CertificateSelfSigned, format!("{name} has a self-signed certificate: {tail}"))
     } else {
-        (AcmeTrouble::OrderFailed, format!("the certificate of {name} is not renewed: {tail}"))
+        (Code::CertificateOrderFailed, format!("the certificate of {name} is not renewed: {tail}"))
     })
 }
 
@@ -58,24 +50,24 @@ mod tests {
     #[test]
     fn a_trouble_names_the_reason_of_the_server_and_the_next_order() {
         use CertificateState::{Expired, SelfSigned, Valid};
-        let check = |status: AcmeStatus, expect: Option<(AcmeTrouble, &str)>| {
+        let check = |status: AcmeStatus, expect: Option<(Code, &str)>| {
             let found = troubles_of(&status);
             let found = found.first().map(|(trouble, text)| (*trouble, text.as_str()));
             assert_eq!(found, expect);
         };
         check(report(Valid, None), None);
         let text = "a.test has a self-signed certificate: the first order runs";
-        check(report(SelfSigned, None), Some((AcmeTrouble::SelfSigned, text)));
+        check(report(SelfSigned, None), Some((Code::CertificateSelfSigned, text)));
         let text = "a.test has a self-signed certificate: order 2 failed, the next one is at \
                     1970-01-01T00:01:00Z: no";
-        check(report(SelfSigned, Some("no")), Some((AcmeTrouble::SelfSigned, text)));
+        check(report(SelfSigned, Some("no")), Some((Code::CertificateSelfSigned, text)));
         let text = "the certificate of a.test is not renewed: order 2 failed, the next one is at \
                     1970-01-01T00:01:00Z: no";
         for state in [Valid, Expired] {
-            check(report(state, Some("no")), Some((AcmeTrouble::OrderFailed, text)));
+            check(report(state, Some("no")), Some((Code::CertificateOrderFailed, text)));
         }
         let fault = AcmeStatus { folder_fault: Some("read-only".to_owned()), ..AcmeStatus::default() };
         let text = "dir in [acme] cannot be used, so no order is done: read-only";
-        check(fault, Some((AcmeTrouble::OrderFailed, text)));
+        check(fault, Some((Code::CertificateOrderFailed, text)));
     }
 }

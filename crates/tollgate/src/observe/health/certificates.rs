@@ -2,23 +2,17 @@
 
 use jiff::Timestamp;
 
+use super::code::Code;
 use crate::certificates::Certificates;
 
 /// Maximum number of certificates of one kind of trouble that are listed.
 const SHOWN: usize = 5;
 
-/// A kind of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CertificateTrouble {
-    Unusable,
-    Expires,
-}
-
 /// Returns the troubles of all certificates, each with its text.
-pub(super) fn troubles_of(certificates: &Certificates, now: Timestamp) -> Vec<(CertificateTrouble, String)> {
+pub(super) fn troubles_of(certificates: &Certificates, now: Timestamp) -> Vec<(Code, String)> {
     let due: Vec<_> = certificates.served.iter().filter_map(|served| served.due(now)).collect();
-    let unusable = shown(&certificates.faults).into_iter().map(|text| (CertificateTrouble::Unusable, text));
-    unusable.chain(shown(&due).into_iter().map(|text| (CertificateTrouble::Expires, text))).collect()
+    let unusable = shown(&certificates.faults).into_iter().map(|text| (Code::CertificateUnusable, text));
+    unusable.chain(shown(&due).into_iter().map(|text| (Code::CertificateExpires, text))).collect()
 }
 
 /// Returns the first texts, and the number of the others.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::code::Code;
 use crate::print::counted;
 
 /// A fetcher that has failed for longer than this is a finding.
@@ -12,17 +13,8 @@ const FAILING_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of machines or logs that are named in the findings of one code.
 const SHOWN_MAX: usize = 5;
 
-/// A kind of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FetchTrouble {
-    Failing,
-    SegmentMissing,
-    SegmentDamaged,
-    NodeSilent,
-}
-
 /// Returns the troubles of a fetcher, each with its text.
-pub(super) fn troubles_of(fetch: &Value) -> Vec<(FetchTrouble, String)> {
+pub(super) fn troubles_of(fetch: &Value) -> Vec<(Code, String)> {
     let mut troubles = Vec::new();
     let store = fetch["store"].as_str().unwrap_or_default();
     for (what, seconds, error) in [
@@ -34,12 +26,12 @@ pub(super) fn troubles_of(fetch: &Value) -> Vec<(FetchTrouble, String)> {
             let because = fetch[error].as_str().map(|error| format!(": {error}")).unwrap_or_default();
             let limit = FAILING_MAX.as_secs();
             let text = format!("{what} for {failing:.0} s, limit {limit} s{because}");
-            troubles.push((FetchTrouble::Failing, text));
+            troubles.push((Code::FetchFailing, text));
         }
     }
     for (kind, trouble, count) in [
-        ("missing", FetchTrouble::SegmentMissing, "missing_logs"),
-        ("damaged", FetchTrouble::SegmentDamaged, "damaged_logs"),
+        ("missing", Code::FetchSegmentMissing, "missing_logs"),
+        ("damaged", Code::FetchSegmentDamaged, "damaged_logs"),
     ] {
         let logs = fetch["logs"].as_array().into_iter().flatten().filter(|log| log["fault_kind"] == kind);
         let texts = logs.map(|log| {
@@ -54,14 +46,14 @@ pub(super) fn troubles_of(fetch: &Value) -> Vec<(FetchTrouble, String)> {
         format!("machine {name} does not report to the store any more")
     });
     let count = fetch["silent_nodes"].as_u64();
-    push_first(&mut troubles, FetchTrouble::NodeSilent, texts, count, "further machine");
+    push_first(&mut troubles, Code::NodeSilent, texts, count, "further machine");
     troubles
 }
 
 /// Adds the first `SHOWN_MAX` texts, and the number of the others.
 fn push_first(
-    troubles: &mut Vec<(FetchTrouble, String)>,
-    trouble: FetchTrouble,
+    troubles: &mut Vec<(Code, String)>,
+    trouble: Code,
     texts: impl Iterator<Item = String>,
     count: Option<u64>,
     other: &str,
@@ -81,19 +73,19 @@ mod tests {
 
     #[test]
     fn each_trouble_of_a_fetcher_is_found_by_itself() {
-        let check = |fetch: Value, expected: &[FetchTrouble]| {
+        let check = |fetch: Value, expected: &[Code]| {
             let found: Vec<_> = troubles_of(&fetch).into_iter().map(|(trouble, _)| trouble).collect();
             assert_eq!(found, expected, "{fetch}");
         };
         check(json!({ "state": "caught up", "failing_seconds": 0.0, "logs": [], "nodes": [] }), &[]);
         check(json!({ "failing_seconds": 9.9 }), &[]);
-        check(json!({ "failing_seconds": 10.1, "last_error": "away" }), &[FetchTrouble::Failing]);
-        check(json!({ "lease_failing_seconds": 10.1 }), &[FetchTrouble::Failing]);
+        check(json!({ "failing_seconds": 10.1, "last_error": "away" }), &[Code::FetchFailing]);
+        check(json!({ "lease_failing_seconds": 10.1 }), &[Code::FetchFailing]);
         let log = |kind: &str| json!({ "logs": [{ "fault_kind": kind, "fault": "it" }] });
-        check(log("missing"), &[FetchTrouble::SegmentMissing]);
-        check(log("damaged"), &[FetchTrouble::SegmentDamaged]);
+        check(log("missing"), &[Code::FetchSegmentMissing]);
+        check(log("damaged"), &[Code::FetchSegmentDamaged]);
         let node = |is_silent| json!({ "nodes": [{ "node": "web-1", "is_silent": is_silent }] });
-        check(node(true), &[FetchTrouble::NodeSilent]);
+        check(node(true), &[Code::NodeSilent]);
         check(node(false), &[]);
     }
 

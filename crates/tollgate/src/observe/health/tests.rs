@@ -1,6 +1,9 @@
 //! Tests of the findings and their texts.
 
-use tollgate_server::{AddressSnapshot, AddressState, BreakerState};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_server::{AddressSnapshot, AddressState, BackendSnapshot, BreakerState};
 
 use super::*;
 
@@ -54,7 +57,7 @@ fn reasons_come_first_and_each_says_what_to_do() {
     let mut health = Health::default();
     health.add(Code::DiskTight, "little");
     health.add(Code::LogFailed, "gone");
-    health.0.sort_by_key(|finding| finding.code.severity());
+    health.sort();
     let text = text_of(&health);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "not ready");

@@ -1,0 +1,65 @@
+//! The findings of sinks and of their loaders. All are warnings, because the records are on disk.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tollgate_load::STALLED_MIN;
+
+use super::code::Code;
+use super::finding::Health;
+use crate::observe::seen::Phase;
+use crate::print::counted;
+
+/// Time that a sink may be without a loader. A loader in another process needs this time for its own restart,
+/// or to connect to a new server.
+const LOADER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Finds the faults of a sink in its report.
+pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Duration) {
+    let name = sink["sink"].as_str().unwrap_or_default();
+    let because = sink["last_error"].as_str().map(|error| format!(": {error}")).unwrap_or_default();
+    match sink["state"].as_str().unwrap_or_default() {
+        "stopped" => health.add(Code::SinkStopped, format!("sink {name} stopped{because}")),
+        "retrying" => health.add(Code::SinkFailing, format!("sink {name} takes no rows{because}")),
+        "no loader" => {
+            let absent_seconds = sink["absent_seconds"].as_f64().unwrap_or_default();
+            let is_late = phase != Phase::Starting && absent_seconds >= LOADER_PATIENCE.as_secs_f64();
+            if is_late {
+                let limit = LOADER_PATIENCE.as_secs();
+                let text =
+                    format!("sink {name} has had no loader for {absent_seconds:.0} s, limit {limit} s");
+                health.add(Code::SinkUnattended, text);
+            }
+        }
+        _ => {}
+    }
+    let waiting = sink["waiting_seconds"].as_f64().unwrap_or_default();
+    let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();
+    if waiting > 0.0 {
+        let records = counted(sink["lag_records"].as_u64().unwrap_or_default(), "record");
+        let text = format!("sink {name} has waited for the database for {waiting:.0} s, {records} to load");
+        health.add(Code::SinkWaiting, text);
+    } else if stalled > 0.0 {
+        let limit = STALLED_MIN.as_secs();
+        let text =
+            format!("the loader of sink {name} has made no progress for {stalled:.0} s, limit {limit} s");
+        health.add(Code::SinkStalled, text);
+    }
+    let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
+    if lag > lag_max.as_secs_f64() {
+        let (records, limit) = (sink["lag_records"].as_u64().unwrap_or_default(), lag_max.as_secs());
+        let text = format!("sink {name} is {lag:.0} s behind, {records} records, limit {limit} s");
+        health.add(Code::SinkBehind, text);
+    }
+    for (log, reason) in sink["stopped_logs"].as_object().into_iter().flatten() {
+        let reason = reason.as_str().unwrap_or_default();
+        health.add(Code::LogStopped, format!("sink {name} stopped loading log {log}: {reason}"));
+    }
+    let missing = sink["in_gaps"].as_u64().unwrap_or_default();
+    if missing > 0 {
+        health.add(
+            Code::RecordsMissing,
+            format!("sink {name} is missing {} of the log", counted(missing, "record")),
+        );
+    }
+}

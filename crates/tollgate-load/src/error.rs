@@ -210,6 +210,8 @@ pub enum SinkError {
 pub enum Remedy {
     /// Another try of the loader.
     Time,
+    /// The end of another transaction, or of the stop of the server. The call ended without an answer.
+    Release,
     /// An action of the operator.
     Operator,
 }
@@ -227,7 +229,7 @@ impl SinkError {
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
                 | Self::Orphans { .. }
-                | Self::Server { remedy: Remedy::Time, .. }
+                | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         )
     }
 
@@ -237,11 +239,17 @@ impl SinkError {
         matches!(self, Self::TypeChanged { .. } | Self::TypeDeclared { .. } | Self::StreamName { .. })
     }
 
+    /// Returns whether the call ended without an answer of the database: another program held a lock, or a
+    /// timeout passed.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Locked { .. } | Self::Server { remedy: Remedy::Release, .. })
+    }
+
     /// Returns whether a command should wait until this error ends. Such errors are the lock of another
     /// program, a full disk, and a server that does not answer.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
-            Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,
+            Self::Locked { .. } | Self::Server { remedy: Remedy::Time | Remedy::Release, .. } => true,
             Self::Database { source, .. } => is_disk_full(source),
             _ => false,
         }

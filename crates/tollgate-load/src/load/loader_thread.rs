@@ -243,6 +243,7 @@ impl LoaderThread {
         let is_live_well =
             self.watermark.and_then(|live| self.logs.get(&live.log)).is_none_or(Following::is_well);
         self.set_breaker(if is_live_well { SinkBreaker::Closed } else { SinkBreaker::Open });
+        self.control.calls.answered();
         if self.backoff.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink works again");
         }
@@ -268,6 +269,9 @@ impl LoaderThread {
 
     fn sink_failed(&mut self, error: &SinkError) {
         self.set_breaker(SinkBreaker::Open);
+        if !error.is_unanswered() {
+            self.control.calls.answered();
+        }
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         let is_first = self.backoff.is_none();
         if !error.is_retriable() {
@@ -490,10 +494,7 @@ impl LoaderThread {
     fn sink(&mut self) -> Result<&mut dyn Sink, SinkError> {
         if self.sink.is_none() {
             self.control.update(|status| status.state = LoadState::Opening);
-            let opened = {
-                let _call = self.control.calls.begin();
-                (self.open)(&self.options.sink)
-            };
+            let opened = self.control.calls.call(|| (self.open)(&self.options.sink));
             self.control.update(|status| match &opened {
                 Ok(_) => status.is_unusable = false,
                 Err(error) => {

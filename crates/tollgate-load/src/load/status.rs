@@ -81,7 +81,7 @@ pub struct LoadStatus {
     pub failing_logs: BTreeMap<LogId, String>,
     /// Time since which only failing logs remain to be loaded. `None` if other logs remain, or no log.
     pub only_failing_since: Option<Instant>,
-    /// How long the current call of the database has had no answer. Zero if that is shorter than
+    /// How long the database has not answered, through all tries. Zero if that is shorter than
     /// [`WAITING_MIN`](super::calls::WAITING_MIN).
     pub waiting: Duration,
     /// When the sink failed first, after it last worked. `None` while it works.

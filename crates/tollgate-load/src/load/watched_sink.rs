@@ -25,8 +25,7 @@ impl WatchedSink {
 macro_rules! noted {
     ($(fn $name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)+) => {$(
         fn $name(&mut self $(, $argument: $type)*) $(-> $result)? {
-            let _call = self.calls.begin();
-            self.inner.$name($($argument),*)
+            self.calls.call(|| self.inner.$name($($argument),*))
         }
     )+};
 }

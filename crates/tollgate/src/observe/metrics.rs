@@ -382,7 +382,7 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
         (
             "tollgate_load_waiting_seconds",
             Gauge,
-            "How long the current call of the database has had no answer, from 2 s on.",
+            "How long the database has not answered, through all tries. 0 before 2 s.",
             "waiting_seconds",
         ),
         ("tollgate_load_restarts_total", Counter, "Restarts of the loader after a panic.", "restarts"),

@@ -1,5 +1,5 @@
-//! A database that hangs: the status, the readiness, the metrics and the log report the wait and its time.
-//! The pending records are counted at each read.
+//! A database that does not answer or takes no rows: the status, the readiness, the metrics and the log
+//! report the fault and its time. The pending records are counted at each read.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -28,22 +28,52 @@ const DURING: u64 = 7;
 /// Number of reads of the metrics during which no value may change.
 const READS: usize = 40;
 
+/// The database of the sink.
+enum Database {
+    Postgres { cluster: Cluster, name: String },
+    Sqlite,
+}
+
+impl Database {
+    fn postgres() -> Self {
+        let cluster = Cluster::start("");
+        let name = cluster.database();
+        Self::Postgres { cluster, name }
+    }
+
+    /// Returns the keys of the sink.
+    fn keys(&self) -> String {
+        match self {
+            Self::Postgres { cluster, name } => format!("postgres = \"{}\"\n", cluster.url(name)),
+            Self::Sqlite => "sqlite = \"data/tollgate.sqlite\"\n".to_owned(),
+        }
+    }
+
+    fn cluster(&self) -> (&Cluster, &str) {
+        match self {
+            Self::Postgres { cluster, name } => (cluster, name),
+            Self::Sqlite => panic!("the sink has no cluster"),
+        }
+    }
+}
+
 struct Site {
-    cluster: Cluster,
-    database: String,
+    database: Database,
     app: App,
     server: Running,
 }
 
 impl Site {
-    /// Starts a database and a server, and loads the first records.
+    /// Starts a server with a sink in PostgreSQL, and loads the first records.
     fn start(keys: &str) -> Self {
-        let cluster = Cluster::start("");
-        let database = cluster.database();
-        let url = cluster.url(&database);
-        let app = App::new(&format!("{CONFIG}postgres = \"{url}\"\n{keys}\n"), &[]);
+        Self::with(Database::postgres(), keys)
+    }
+
+    /// Starts a server, and loads the first records.
+    fn with(database: Database, keys: &str) -> Self {
+        let app = App::new(&format!("{CONFIG}{}{keys}\n", database.keys()), &[]);
         let server = app.start();
-        let site = Self { cluster, database, app, server };
+        let site = Self { database, app, server };
         site.record(0..BEFORE);
         site.wait_for_rows(BEFORE);
         site.wait_for_the_end();
@@ -59,9 +89,18 @@ impl Site {
 
     fn wait_for_rows(&self, count: u64) {
         let expected: Vec<_> = (0..count).collect();
-        eventually("the rows are there", || {
-            (numbers_in(&self.cluster, &self.database, "a") == expected).then_some(())
-        });
+        eventually("the rows are there", || (self.rows() == expected).then_some(()));
+    }
+
+    fn rows(&self) -> Vec<u64> {
+        match &self.database {
+            Database::Postgres { cluster, name } => numbers_in(cluster, name, "a"),
+            Database::Sqlite if !self.app.has_table("a") => Vec::new(),
+            Database::Sqlite => {
+                let numbers = self.app.query::<i64>("SELECT n FROM a ORDER BY n");
+                numbers.into_iter().map(i64::cast_unsigned).collect()
+            }
+        }
     }
 
     /// Returns the state of the sink.
@@ -104,6 +143,14 @@ impl Site {
         }
     }
 
+    /// Checks that the audit counts the same pending records as the status.
+    fn check_audit(&self) {
+        let audit = self.app.succeed(&["audit", "--json"]);
+        let reports = audit.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let pending: u64 = reports.map(|report| report["pending"].as_u64().unwrap_or_default()).sum();
+        assert_eq!(self.sink()["lag_records"], pending, "{audit}");
+    }
+
     /// Waits until the finding has ended and all is loaded.
     fn wait_for_the_end(&self) {
         eventually("the sink caught up", || {
@@ -123,15 +170,14 @@ struct LockHolder<'site> {
 impl<'site> LockHolder<'site> {
     fn lock(site: &'site Site) -> Self {
         let mut psql = Command::new("psql");
-        psql.args(["-X", "-q", "-d", &site.cluster.url(&site.database), "-c"]);
+        let (cluster, name) = site.database.cluster();
+        psql.args(["-X", "-q", "-d", &cluster.url(name), "-c"]);
         psql.arg("BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)");
         let psql = psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let holder = Self { site, psql };
         let question = "SELECT count(*) FROM pg_locks \
                         WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
-        eventually("the table is locked", || {
-            (site.cluster.sql(&site.database, question) == "1").then_some(())
-        });
+        eventually("the table is locked", || (cluster.sql(name, question) == "1").then_some(()));
         holder
     }
 }
@@ -141,7 +187,8 @@ impl Drop for LockHolder<'_> {
         // The server does not notice the death of a client while a statement runs.
         let end = "SELECT pg_terminate_backend(pid) FROM pg_locks \
                    WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
-        self.site.cluster.sql(&self.site.database, end);
+        let (cluster, name) = self.site.database.cluster();
+        cluster.sql(name, end);
         self.psql.wait().unwrap();
     }
 }
@@ -175,12 +222,7 @@ fn a_table_that_another_session_locks_is_reported_with_the_time_and_the_records(
     site.record(BEFORE..BEFORE + 1);
     site.wait_for_the_fault(Instant::now());
     site.check_pending();
-    let audit = site.app.succeed(&["audit", "--json"]);
-    let pending: u64 = audit
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["pending"].as_u64().unwrap_or_default())
-        .sum();
-    assert_eq!(site.sink()["lag_records"], pending, "{audit}");
+    site.check_audit();
     drop(holder);
     site.wait_for_rows(BEFORE + DURING);
     site.wait_for_the_end();
@@ -190,7 +232,7 @@ fn a_table_that_another_session_locks_is_reported_with_the_time_and_the_records(
 #[test]
 fn a_database_that_does_not_run_is_reported_with_the_time_and_the_records() {
     let site = Site::start("");
-    let frozen = Frozen::freeze(&site.cluster);
+    let frozen = Frozen::freeze(site.database.cluster().0);
     site.record(BEFORE..BEFORE + 1);
     site.wait_for_the_fault(Instant::now());
     site.check_pending();
@@ -213,5 +255,39 @@ fn the_metric_of_a_sink_that_fails_at_each_try_does_not_flap() {
     assert!(site.sink()["failing_seconds"].as_f64().unwrap() > 0.0);
     drop(holder);
     site.wait_for_rows(BEFORE + DURING);
+    site.wait_for_the_end();
+}
+
+#[test]
+fn an_sqlite_database_that_another_program_locks_is_reported_with_time_and_records() {
+    let site = Site::with(Database::Sqlite, "");
+    let other = site.app.database();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    site.record(BEFORE..BEFORE + 1);
+    site.wait_for_the_fault(Instant::now());
+    let error = site.sink()["last_error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.ends_with("is locked by another program"), "{error}");
+    site.check_pending();
+    site.check_audit();
+    let mut waited = 0.0;
+    for read in 0..READS {
+        let seconds = site.metric("tollgate_load_waiting_seconds");
+        assert!(seconds >= waited, "read {read}: {seconds} after {waited}");
+        waited = seconds;
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    site.wait_for_rows(BEFORE + DURING);
+    site.wait_for_the_end();
+    eventually("the log has the end", || site.server.has_logged("the finding has ended").then_some(()));
+}
+
+#[test]
+fn the_wait_for_a_lock_goes_on_when_a_timeout_of_the_database_ends_a_try() {
+    let site = Site::start("lock_timeout = \"100ms\"");
+    let holder = LockHolder::lock(&site);
+    site.record(BEFORE..BEFORE + 1);
+    site.wait_for_the_fault(Instant::now());
+    drop(holder);
+    site.wait_for_rows(BEFORE + 1);
     site.wait_for_the_end();
 }

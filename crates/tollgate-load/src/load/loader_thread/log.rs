@@ -225,6 +225,7 @@ impl LoaderThread {
     }
 
     pub(super) fn committed(&self, bytes: u64, tally: Tally) {
+        self.control.calls.answered();
         self.control.update(|status| {
             (status.state, status.failing_since) = (LoadState::Loading, None);
             status.rows += tally.rows;

@@ -7,6 +7,7 @@
 //! | 54000, 54001 a value that is too large for an index, nested too deeply | the row, while rows are copied | the same |
 //! | 22P03, 22P04 wrong binary form | the moment | a column was retyped under the loader: read again |
 //! | 08, 40, 53, 55, 57, 58, 25006, XX; no state at all | the moment | tried again with backoff |
+//! | of these 55P03 lock timeout, 57014 statement timeout; no answer in time | another session, or a server that hangs | the same, and the sink counts as waiting |
 //! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
 //! | all else: 42501 no grant, 28 login, 3D no database, 2200H sequence at its end, P0001 raised by a trigger | the operator | the sink stops |
 //!
@@ -59,6 +60,7 @@ impl Failure {
     fn remedy(&self) -> Remedy {
         let Some(state) = self.state() else { return self.remedy_without_state() };
         match (&state[..2], state) {
+            (_, "55P03" | "57014") => Remedy::Release,
             ("08" | "40" | "53" | "55" | "57" | "58" | "XX", _)
             | (_, "25006" | "22P03" | "22P04" | "42P01" | "42P07" | "42701" | "42703" | "42710") => {
                 Remedy::Time
@@ -68,8 +70,11 @@ impl Failure {
     }
 
     fn remedy_without_state(&self) -> Remedy {
-        let Self::Server(error) = self else {
-            return if matches!(self, Self::Tls(_)) { Remedy::Operator } else { Remedy::Time };
+        let error = match self {
+            Self::Server(error) => error,
+            Self::Io(_) => return Remedy::Time,
+            Self::Tls(_) => return Remedy::Operator,
+            Self::NoAnswer(_) => return Remedy::Release,
         };
         match error.source().map(<dyn StdError>::downcast_ref::<io::Error>) {
             // The connection ended.

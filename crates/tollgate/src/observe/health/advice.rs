@@ -36,7 +36,8 @@ impl Code {
             }
             Self::SinkBehind => "check the load of the database: no record is lost meanwhile",
             Self::SinkWaiting => {
-                "look at the database: locks (`pg_locks`, `pg_blocking_pids`), a stopped server, a slow disk"
+                "look at the database: locks (`pg_locks`, `pg_blocking_pids`, or `fuser FILE` for SQLite), a stopped \
+                 server, a slow disk"
             }
             Self::SinkStalled => {
                 "check the disk of the log. If it works, report the fault with the output of gdb -p and \

@@ -43,5 +43,5 @@ pub use load::{
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
     DeclaredStreams, ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN,
-    Sink, SinkKind, SinkOptions, TableName, Taken, Tally, hide_password,
+    Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, hide_password,
 };

@@ -10,6 +10,7 @@ mod fill;
 mod follow;
 mod loader_thread;
 mod options;
+mod rejecting;
 mod settle;
 mod skip;
 mod status;

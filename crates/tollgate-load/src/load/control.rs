@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::calls::SinkCalls;
+use super::rejecting::RecentRejects;
 use super::status::{LoadState, LoadStatus, STALLED_MIN};
 use super::unloaded::UnloadedRecords;
 use crate::live::LiveLog;
@@ -29,6 +30,7 @@ pub(super) struct ControlState {
     pub(super) change: Option<SinkOptions>,
     pub(super) status: LoadStatus,
     pub(super) unloaded: UnloadedRecords,
+    pub(super) rejects: RecentRejects,
 }
 
 /// The state that the thread and its owner share.
@@ -106,6 +108,7 @@ impl LoaderControl {
             state.status.backlog.saw_more();
         }
         let mut status = state.status.clone();
+        status.rejecting_streams = state.rejects.streams(Instant::now());
         drop(state);
         status.backlog.records = records;
         status.waiting = self.calls.waiting_at(Instant::now());

@@ -263,6 +263,7 @@ impl LoaderThread {
         if before != (SinkOptions { taken: before.taken.clone(), ..self.options.sink.clone() }) {
             self.forget_sink();
         }
+        self.control.state().rejects.retain(&self.options.sink.taken);
         self.backoff = None;
         tracing::info!(sink = self.options.sink.name, "the sink continues with its new configuration");
     }

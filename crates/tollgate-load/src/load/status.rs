@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tollgate_log::LogId;
+use tollgate_meter::OutcomeBlock;
 
 use super::backlog::LoadBacklog;
 
@@ -63,6 +64,9 @@ pub struct LoadStatus {
     /// Number of records in the current gaps of the sink, including gaps of earlier runs. Gaps that were
     /// given up by command do not count.
     pub in_gaps: u64,
+    /// Streams with more rejects than rows, with their last records: good are rows and duplicates, bad are
+    /// rejects.
+    pub rejecting_streams: BTreeMap<String, OutcomeBlock>,
     /// Number of commits.
     pub commits: u64,
     /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.

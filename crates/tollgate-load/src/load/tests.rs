@@ -17,7 +17,7 @@ use tollgate_log::{
 use super::*;
 use crate::audit::{AuditRow, audit};
 use crate::error::{FinishError, SinkError};
-use crate::sink::{ItemRow, STREAM_UNKNOWN, Sink, SinkKind, Taken, Tally};
+use crate::sink::{ItemRow, STREAM_UNKNOWN, Sink, SinkKind, StreamTallies, Taken, Tally};
 
 mod account;
 mod after_load;

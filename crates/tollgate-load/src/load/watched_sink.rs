@@ -7,7 +7,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::calls::SinkCalls;
 use crate::error::SinkError;
-use crate::sink::{ReadItem, Retried, Sink, Tally};
+use crate::sink::{ReadItem, Retried, Sink, StreamTallies, Tally};
 
 /// A sink with noted calls.
 pub(super) struct WatchedSink {
@@ -39,7 +39,7 @@ impl Sink for WatchedSink {
         fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError>;
         fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
         fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
-        fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+        fn commit(&mut self, end: Position) -> Result<StreamTallies, SinkError>;
         fn rejects(
             &mut self, log: LogId, first: Sequence, last: Sequence
         ) -> Result<Vec<(Sequence, String)>, SinkError>;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::reject::{ReadItem, Retried};
-use super::tally::Tally;
+use super::tally::{StreamTallies, Tally};
 use crate::error::SinkError;
 
 /// A database that rows are loaded into.
@@ -106,7 +106,7 @@ pub trait Sink: Send {
     /// `Lost` if the position is not the expected one. `Orphans` if the same load has to be written again.
     /// After these two errors, nothing is committed. After any other error, it is unknown whether the load is
     /// committed.
-    fn commit(&mut self, end: Position) -> Result<Tally, SinkError>;
+    fn commit(&mut self, end: Position) -> Result<StreamTallies, SinkError>;
 
     /// Returns the rejects of a log from `first` to `last`, in order, each with its reason.
     ///

@@ -30,4 +30,4 @@ pub(crate) use postgres::connect;
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub use reject::{ReadItem, Retried};
 pub use streams::{STREAM_UNKNOWN, Taken};
-pub use tally::Tally;
+pub use tally::{StreamTallies, Tally};

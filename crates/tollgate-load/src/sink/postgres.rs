@@ -38,7 +38,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
-use super::tally::Tally;
+use super::tally::{StreamTallies, Tally};
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of};
@@ -177,12 +177,12 @@ impl PostgresSink {
     }
 
     /// Adds the counts of the chunk, runs the operator's file, and commits.
-    fn finish_chunk(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<Tally, SinkError> {
-        self.add_counts(chunk)?;
+    fn finish_chunk(&mut self, chunk: PostgresChunk, last: Sequence) -> Result<StreamTallies, SinkError> {
+        self.add_counts(&chunk)?;
         self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
-        self.run_after(chunk, last)?;
+        self.run_after(&chunk, last)?;
         self.session.run("COMMIT").map_err(self.at("commit a load"))?;
-        Ok(chunk.counts.total(chunk.missing))
+        Ok(chunk.counts)
     }
 
     /// Runs the operator's file.
@@ -282,7 +282,7 @@ impl Sink for PostgresSink {
         );
         let noted = self.at("record a gap");
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
-        chunk.missing = chunk.missing.saturating_add(gap.first.count_to(gap.last));
+        chunk.counts.missing = chunk.counts.missing.saturating_add(gap.first.count_to(gap.last));
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
         let reason = gap.reason.replace('\0', "\u{fffd}");
         self.session
@@ -291,11 +291,11 @@ impl Sink for PostgresSink {
         Ok(())
     }
 
-    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
-        let Some(mut chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+    fn commit(&mut self, end: Position) -> Result<StreamTallies, SinkError> {
+        let Some(mut chunk) = self.chunk.take() else { return Ok(StreamTallies::default()) };
         chunk.store(&mut self.session, &self.options, &mut self.keys)?;
         self.move_position(&chunk, end)?;
-        self.finish_chunk(&chunk, end.last)
+        self.finish_chunk(chunk, end.last)
     }
 
     fn rejects(
@@ -347,7 +347,7 @@ impl Sink for PostgresSink {
             return Err(SinkError::Lost { log: chunk.log });
         };
         self.check_commits(&synchronous_commit)?;
-        self.finish_chunk(&chunk, gap.last)
+        Ok(self.finish_chunk(chunk, gap.last)?.total())
     }
 
     fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {

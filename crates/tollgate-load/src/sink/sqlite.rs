@@ -41,7 +41,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
-use super::tally::Tally;
+use super::tally::{StreamTallies, Tally};
 use crate::error::SinkError;
 use connection::{failed, now_text};
 use record_writer::RecordWriter;
@@ -149,7 +149,7 @@ impl Sink for SqliteSink {
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
         chunk.saw(gap.first);
-        chunk.missing = chunk.missing.saturating_add(gap.first.count_to(gap.last));
+        chunk.counts.missing = chunk.counts.missing.saturating_add(gap.first.count_to(gap.last));
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());
         self.connection
             .execute(
@@ -167,12 +167,12 @@ impl Sink for SqliteSink {
         }
     }
 
-    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
-        let Some(chunk) = self.chunk.take() else { return Ok(Tally::default()) };
+    fn commit(&mut self, end: Position) -> Result<StreamTallies, SinkError> {
+        let Some(chunk) = self.chunk.take() else { return Ok(StreamTallies::default()) };
         if !self.move_position(&chunk, end).map_err(self.failed("move the position"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.finish_chunk(&chunk, end.last)
+        self.finish_chunk(chunk, end.last)
     }
 
     fn rejects(
@@ -211,7 +211,8 @@ impl Sink for SqliteSink {
         if !is_replaced.map_err(self.failed("fill a gap"))? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.finish_chunk(&chunk, gap.last)
+        let last = gap.last;
+        Ok(self.finish_chunk(chunk, last)?.total())
     }
 
     fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {

@@ -37,24 +37,28 @@ impl AddAssign for Tally {
 
 /// Results of a transaction by stream.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(BTreeMap<String, Tally>);
+pub struct StreamTallies {
+    streams: BTreeMap<String, Tally>,
+    /// Number of records in gaps. They have no stream.
+    pub(crate) missing: u64,
+}
 
-impl Counts {
+impl StreamTallies {
     pub(crate) fn add(&mut self, stream: &str, more: Tally) {
-        match self.0.get_mut(stream) {
+        match self.streams.get_mut(stream) {
             Some(tally) => *tally += more,
-            None => drop(self.0.insert(stream.to_owned(), more)),
+            None => drop(self.streams.insert(stream.to_owned(), more)),
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Tally)> {
-        self.0.iter()
+        self.streams.iter()
     }
 
-    /// Returns the sum over all streams. `missing` is the number of missing records, which have no stream.
-    pub(crate) fn total(&self, missing: u64) -> Tally {
-        let mut total = Tally { missing, ..Tally::default() };
-        self.0.values().for_each(|tally| total += *tally);
+    /// Returns the sum over all streams and the records in gaps.
+    pub(crate) fn total(&self) -> Tally {
+        let mut total = Tally { missing: self.missing, ..Tally::default() };
+        self.streams.values().for_each(|tally| total += *tally);
         total
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 18] = [
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
     ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value"]),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
-    ("tollgate-load", &["tollgate-log", "tollgate-tls", "tollgate-value"]),
+    ("tollgate-load", &["tollgate-log", "tollgate-meter", "tollgate-tls", "tollgate-value"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
     (
         "tollgate-server",

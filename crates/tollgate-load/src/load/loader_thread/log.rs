@@ -1,6 +1,6 @@
 //! Loads one log, chunk by chunk, as far as it may be read, and handles errors of the log.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_log::{Cursor, LogError, LogId, Position, Sequence, join_chain};
 
@@ -11,7 +11,7 @@ use super::super::settle::Brought;
 use super::super::status::LoadState;
 use super::{LoaderThread, Look, Pass};
 use crate::error::SinkError;
-use crate::sink::Tally;
+use crate::sink::StreamTallies;
 
 /// How long a log is left to another loader. If the position has not moved after that time, this loader loads
 /// the log.
@@ -179,7 +179,8 @@ impl LoaderThread {
         let chunk =
             fill(cursor, self.sink()?, &taken, (expected, limit), &tuning, &|| control.note_progress())?;
         let Some(end) = chunk.end else { return Ok(false) };
-        let tally = self.sink()?.commit(end)?;
+        let tallies = self.sink()?.commit(end)?;
+        let tally = tallies.total();
         if tally.missing > 0 {
             following.gaps = Gaps::Unknown;
             self.gap_records = None;
@@ -187,7 +188,7 @@ impl LoaderThread {
         following.position = Some(end);
         self.confirm(log, end.last);
         self.pending.loaded(log, chunk.stamp_us);
-        self.committed(chunk.bytes, tally);
+        self.committed(chunk.bytes, &tallies);
         let is_plain = tally.rejects == 0 && tally.missing == 0;
         self.settle(log, end.last, if is_plain { Brought::Rows } else { Brought::Anything })?;
         if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
@@ -224,17 +225,19 @@ impl LoaderThread {
         Ok(())
     }
 
-    pub(super) fn committed(&self, bytes: u64, tally: Tally) {
+    fn committed(&self, bytes: u64, tallies: &StreamTallies) {
         self.control.calls.answered();
-        self.control.update(|status| {
-            (status.state, status.failing_since) = (LoadState::Loading, None);
-            status.rows += tally.rows;
-            status.rejects += tally.rejects;
-            status.duplicates += tally.duplicates;
-            status.missing = status.missing.saturating_add(tally.missing);
-            status.in_gaps = status.in_gaps.saturating_add(tally.missing);
-            status.commits += 1;
-            status.bytes += bytes;
-        });
+        let tally = tallies.total();
+        let mut state = self.control.state();
+        state.rejects.committed(Instant::now(), tallies);
+        let status = &mut state.status;
+        (status.state, status.failing_since) = (LoadState::Loading, None);
+        status.rows += tally.rows;
+        status.rejects += tally.rejects;
+        status.duplicates += tally.duplicates;
+        status.missing = status.missing.saturating_add(tally.missing);
+        status.in_gaps = status.in_gaps.saturating_add(tally.missing);
+        status.commits += 1;
+        status.bytes += bytes;
     }
 }

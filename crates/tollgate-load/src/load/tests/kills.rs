@@ -117,7 +117,7 @@ impl Sink for KillSink {
         self.inner.gap(gap)
     }
 
-    fn commit(&mut self, end: Position) -> Result<Tally, SinkError> {
+    fn commit(&mut self, end: Position) -> Result<StreamTallies, SinkError> {
         self.plan.pass(Kill::BeforeCommit)?;
         let tally = self.inner.commit(end)?;
         self.plan.pass(Kill::AfterCommit)?;

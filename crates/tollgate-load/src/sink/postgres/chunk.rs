@@ -27,7 +27,7 @@ use crate::sink::json::readable;
 use crate::sink::key::{millis, storable};
 use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
-use crate::sink::tally::{Counts, Tally};
+use crate::sink::tally::{StreamTallies, Tally};
 use crate::sink::write_rules::WriteRules;
 
 /// Maximum number of passes over rows that lack their parents. Passes also end after a pass that stored and
@@ -46,9 +46,8 @@ pub(super) struct PostgresChunk {
     pub(super) first: Option<Sequence>,
     /// The name of the machine that wrote the log, as soon as a batch has it.
     pub(super) node: Option<String>,
-    pub(super) missing: u64,
     declared: DeclaredStreams,
-    pub(super) counts: Counts,
+    pub(super) counts: StreamTallies,
     buffers: Vec<CopyBuffer>,
     rejects: Rejects,
     refusals: Refusals,
@@ -69,8 +68,7 @@ impl PostgresChunk {
             filled,
             first: None,
             node: None,
-            missing: 0,
-            counts: Counts::default(),
+            counts: StreamTallies::default(),
             buffers: Vec::new(),
             rejects: Rejects { log: uuid_of(log), data: BytesMut::new() },
             refusals: Refusals::new(log, rules.rejects_max),

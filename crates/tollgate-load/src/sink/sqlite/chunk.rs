@@ -4,7 +4,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Sequence};
 
 use super::parents::Parents;
 use crate::sink::refusals::Refusals;
-use crate::sink::tally::Counts;
+use crate::sink::tally::StreamTallies;
 
 /// State of an open transaction.
 pub(super) struct SqliteChunk {
@@ -16,9 +16,8 @@ pub(super) struct SqliteChunk {
     pub(super) node: Option<String>,
     /// The gap that it fills. `None` if it moves the position.
     pub(super) filled: Option<Gap>,
-    pub(super) counts: Counts,
+    pub(super) counts: StreamTallies,
     pub(super) bytes: u64,
-    pub(super) missing: u64,
     pub(super) refusals: Refusals,
     /// Tables that have triggers.
     pub(super) triggered: Vec<String>,

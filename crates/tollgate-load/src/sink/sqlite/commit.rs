@@ -13,7 +13,7 @@ use super::parents::{self, Parents};
 use crate::error::SinkError;
 use crate::sink::contract::Sink;
 use crate::sink::refusals::Refusals;
-use crate::sink::tally::{Counts, Tally};
+use crate::sink::tally::StreamTallies;
 
 /// Estimated bytes that a commit writes in addition to its rows: partly filled pages of the bookkeeping
 /// tables.
@@ -37,9 +37,8 @@ impl SqliteSink {
             start: None,
             node: None,
             filled,
-            counts: Counts::default(),
+            counts: StreamTallies::default(),
             bytes: 0,
-            missing: 0,
             refusals: Refusals::new(log, self.rules.rejects_max),
             triggered,
             tables_met: 0,
@@ -49,12 +48,16 @@ impl SqliteSink {
     }
 
     /// Adds the counts of the chunk, runs the operator's file, and commits.
-    pub(super) fn finish_chunk(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<Tally, SinkError> {
-        self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
+    pub(super) fn finish_chunk(
+        &mut self,
+        chunk: SqliteChunk,
+        last: Sequence,
+    ) -> Result<StreamTallies, SinkError> {
+        self.add_counts(&chunk).map_err(self.failed("add to the counters"))?;
         counts::add_refusals(&self.connection, &self.name, &chunk.log_text, &chunk.refusals)
             .map_err(self.failed("count refused rows"))?;
         self.keys.store(&self.connection).map_err(failed("delete old keys", &self.path))?;
-        self.run_after(chunk, last)?;
+        self.run_after(&chunk, last)?;
         if chunk.parents == Parents::AtCommit && parents::are_missing(&self.connection) {
             self.orphaned.insert(chunk.log);
             return Err(SinkError::Orphans { log: chunk.log });
@@ -63,7 +66,7 @@ impl SqliteSink {
         self.orphaned.remove(&chunk.log);
         self.check_files()?;
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(2 * chunk.bytes + COMMIT_BYTES);
-        Ok(chunk.counts.total(chunk.missing))
+        Ok(chunk.counts)
     }
 
     pub(super) fn move_position(&self, chunk: &SqliteChunk, end: Position) -> Result<bool, rusqlite::Error> {

@@ -11,6 +11,7 @@ use crate::admit::RequestOrigin;
 use crate::overload::{ClientPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Rules;
+use crate::trust::ClientHeader;
 use crate::worker::Worker;
 
 /// Origin of an accepted connection.
@@ -42,6 +43,8 @@ pub(super) struct ConnectionClient {
     /// The TLS session of the connection.
     tls: Option<Rc<TlsSession>>,
     permit: Option<Box<ClientPermit>>,
+    /// Whether the first request was searched for fields of an untrusted proxy.
+    is_searched: bool,
 }
 
 /// The client already has the maximum number of connections.
@@ -59,7 +62,8 @@ impl ConnectionClient {
     ) -> Result<Self, TooMany> {
         let is_trusted_proxy = rules.trusted_proxies.trusts(peer);
         let (scheme, redirect_to_https) = (origin.scheme(), origin.redirect_to_https);
-        let mut client = Self { peer, is_trusted_proxy, scheme, redirect_to_https, tls: None, permit: None };
+        let (tls, permit, is_searched) = (None, None, false);
+        let mut client = Self { peer, is_trusted_proxy, scheme, redirect_to_https, tls, permit, is_searched };
         if !client.is_trusted_proxy {
             client.count_for(peer, worker)?;
         }
@@ -91,6 +95,9 @@ impl ConnectionClient {
     ) -> Result<Option<IpAddr>, TooMany> {
         let client = self.address(head, rules);
         if !self.is_trusted_proxy {
+            if !self.is_searched {
+                self.search_first_request(head, worker);
+            }
             return Ok(client);
         }
         if rules.trusted_proxies.trusts(client) {
@@ -99,6 +106,17 @@ impl ConnectionClient {
             self.count_for(client, worker)?;
         }
         Ok(client)
+    }
+
+    /// Reports a peer that is no trusted proxy, and names a client in the first request of its connection.
+    /// The server ignores such a client, so all clients of a proxy that is not configured count as one.
+    #[cold]
+    fn search_first_request(&mut self, head: &RequestHead, worker: &Worker) {
+        self.is_searched = true;
+        if ClientHeader::ALL.into_iter().any(|header| head.field_bytes(header.name()).is_some()) {
+            worker.cells.untrusted_proxies.add(1);
+            worker.capacity.note_untrusted_proxy(self.peer);
+        }
     }
 
     /// Returns whether the peer is a trusted proxy that forwards the requests of others.

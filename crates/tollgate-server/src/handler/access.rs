@@ -11,6 +11,7 @@ use super::endpoint::Endpoint;
 use crate::auth::{Access, Checking, Counted, Denied, Guard};
 use crate::clock::Moment;
 use crate::observe::WorkerCells;
+use crate::overload::Sender;
 use crate::reply::Reply;
 
 impl Endpoint {
@@ -83,7 +84,9 @@ impl Endpoint {
     ) -> Result<(), Box<Reply>> {
         let Some(throttle) = &self.throttle else { return Ok(()) };
         let admitted = throttle.admit_caller(&caller.name, now);
-        admitted.map_err(|excess| self.exceeded(throttle, excess, head, now, cells))
+        admitted.map_err(|excess| {
+            self.exceeded((throttle, excess), Sender::Caller(&caller.name), head, now, cells)
+        })
     }
 
     /// Counts and logs a refusal, and creates its reply.

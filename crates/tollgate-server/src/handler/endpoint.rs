@@ -24,7 +24,7 @@ use crate::options::{
     BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions,
     VerifySpec,
 };
-use crate::overload::{Excess, RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
+use crate::overload::{Excess, RequestPermit, RouteCost, Sender, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::row::StreamPlan;
@@ -329,23 +329,25 @@ impl Endpoint {
         recorder: &Recorder,
     ) -> Result<Option<RequestPermit>, Box<Reply>> {
         let Some(throttle) = &self.throttle else { return Ok(None) };
-        let admitted = throttle.admit(head, client, now).map(Some);
-        admitted.map_err(|excess| self.exceeded(throttle, excess, head, now, recorder.cells()))
+        let admitted = throttle.admit(head, &client, now).map(Some);
+        admitted.map_err(|excess| {
+            self.exceeded((throttle, excess), Sender::Client(client()), head, now, recorder.cells())
+        })
     }
 
     /// Counts and logs a request above a limit of the route, and creates its reply.
     #[cold]
     pub(super) fn exceeded(
         &self,
-        throttle: &Throttle,
-        excess: Excess,
+        (throttle, excess): (&Throttle, Excess),
+        sender: Sender<'_>,
         head: &RequestHead,
         now: Instant,
         cells: &WorkerCells,
     ) -> Box<Reply> {
         cells.count_refusal(excess.refusal());
         self.cells.count_refusal(excess.refusal());
-        self.throttle_lines.note(&self.path, throttle, excess, now);
+        self.throttle_lines.note(&self.path, throttle, excess, sender, now);
         Box::new(self.granted(excess.reply(), head))
     }
 

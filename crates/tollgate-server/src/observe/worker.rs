@@ -21,6 +21,8 @@ pub(crate) struct WorkerCells {
     beat_ns: Gauge,
     pub(crate) turn: Histogram,
     pub(crate) accepted: Counter,
+    /// Connections of peers outside `trusted_proxies` whose first request names a client.
+    pub(crate) untrusted_proxies: Counter,
     pub(crate) received_bytes: Counter,
     pub(crate) sent_bytes: Counter,
     pub(crate) in_flight: Gauge,
@@ -52,6 +54,7 @@ impl WorkerCells {
             beat_ns: Gauge::default(),
             turn: Histogram::default(),
             accepted: Counter::default(),
+            untrusted_proxies: Counter::default(),
             received_bytes: Counter::default(),
             sent_bytes: Counter::default(),
             in_flight: Gauge::default(),

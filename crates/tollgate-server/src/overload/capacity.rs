@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::options::{CapacityLimits, share_of_peers};
@@ -26,6 +26,8 @@ pub(crate) struct Capacity {
     workers: Box<[WorkerConnections]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
+    /// Whether a log line has named a proxy that is not trusted.
+    untrusted_proxy_reported: AtomicBool,
     /// The part of `held_bytes` that handlers hold that may wait for memory.
     handlers_bytes: AtomicU64,
 }
@@ -74,8 +76,21 @@ impl Capacity {
             workers: (0..workers).map(|_| WorkerConnections { connections: AtomicUsize::new(0) }).collect(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
+            untrusted_proxy_reported: AtomicBool::new(false),
             handlers_bytes: AtomicU64::new(0),
         })
+    }
+
+    /// Logs a peer that names clients and is no trusted proxy, once in the life of the server.
+    pub(crate) fn note_untrusted_proxy(&self, peer: Option<IpAddr>) {
+        if !self.untrusted_proxy_reported.swap(true, Ordering::Relaxed) {
+            let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
+            tracing::warn!(
+                peer,
+                "a peer outside trusted_proxies names clients in X-Forwarded-For or Forwarded, and the server \
+                 ignores these names: if the peer is your proxy, add it to trusted_proxies in [server]"
+            );
+        }
     }
 
     /// Sets new limits. Existing connections and memory stay counted. Connections that opened while clients

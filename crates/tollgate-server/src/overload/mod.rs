@@ -40,5 +40,5 @@ pub(crate) use admission::Admission;
 pub(crate) use capacity::{Capacity, ClientPermit, ConnectionPermit, HeldMemory, QueuedMemory};
 pub(crate) use refusal_pause::RefusalPauses;
 pub(crate) use script_queue::{QueuePlace, RouteCost, ScriptQueue, WaitingScript};
-pub(crate) use throttle::{Excess, FailedLogins, RequestPermit, Throttle, ThrottleLines};
+pub(crate) use throttle::{Excess, FailedLogins, RequestPermit, Sender, Throttle, ThrottleLines};
 pub(crate) use unserved::UnservedConnections;

@@ -47,6 +47,8 @@ pub struct ServerStatus {
     pub in_flight_bytes_max: u64,
     /// Accepted connections.
     pub accepted: u64,
+    /// Connections of peers outside `trusted_proxies` whose first request names a client.
+    pub untrusted_proxies: u64,
     /// Received bytes.
     pub received_bytes: u64,
     /// Sent bytes.
@@ -159,6 +161,7 @@ impl ServerWatch {
             in_flight_bytes: capacity.held_bytes(),
             in_flight_bytes_max: capacity.in_flight_bytes_max(),
             accepted: sum(|cells| cells.accepted.get()),
+            untrusted_proxies: sum(|cells| cells.untrusted_proxies.get()),
             received_bytes: sum(|cells| cells.received_bytes.get()),
             sent_bytes: sum(|cells| cells.sent_bytes.get()),
             in_flight: sum(|cells| cells.in_flight.get()),

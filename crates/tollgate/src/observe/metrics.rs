@@ -141,7 +141,7 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
         let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
         family.count(&[("status", &status)], *count);
     }
-    let of_server: [Number<ServerStatus>; 8] = [
+    let of_server: [Number<ServerStatus>; 9] = [
         ("tollgate_http_requests_in_flight", Gauge, "Complete requests without a reply.", |server| {
             server.in_flight
         }),
@@ -150,6 +150,12 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
             server.connections_max as u64
         }),
         ("tollgate_connections_accepted_total", Counter, "Connections accepted.", |server| server.accepted),
+        (
+            "tollgate_untrusted_proxies_total",
+            Counter,
+            "Connections of peers outside trusted_proxies whose first request has X-Forwarded-For or Forwarded.",
+            |server| server.untrusted_proxies,
+        ),
         ("tollgate_received_bytes_total", Counter, "Bytes of requests that were read.", |server| {
             server.received_bytes
         }),

@@ -62,6 +62,15 @@ pub(crate) enum Excess {
     Rate { wait_s: u64 },
 }
 
+/// Sender of a request that exceeds a limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sender<'a> {
+    /// The address of the client. `None` for a Unix socket.
+    Client(Option<IpAddr>),
+    /// The name of the caller, whose credentials were checked.
+    Caller(&'a str),
+}
+
 /// Minimum time between two log lines for one route.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
@@ -73,15 +82,28 @@ impl ThrottleLines {
         Self(OncePerPause::new(LINE_PAUSE))
     }
 
-    pub(crate) fn note(&self, route: &str, throttle: &Throttle, excess: Excess, now: Instant) {
+    pub(crate) fn note(
+        &self,
+        route: &str,
+        throttle: &Throttle,
+        excess: Excess,
+        sender: Sender<'_>,
+        now: Instant,
+    ) {
         self.0.note();
         if let Some(refused) = self.0.due(now) {
             let (reason, limit) = (excess.refusal().name(), throttle.limit(excess));
+            let (client, caller) = match sender {
+                Sender::Client(client) => (client.map(tracing::field::display), None),
+                Sender::Caller(name) => (None, Some(name)),
+            };
             tracing::warn!(
                 route,
                 reason,
                 limit,
                 refused,
+                client,
+                caller,
                 "requests exceed a limit of the route: the route refuses them"
             );
         }

@@ -13,6 +13,8 @@ use crate::sinks::Followers;
 const ERROR_BYTES_MAX: usize = 1 << 10;
 /// Maximum number of stopped logs in a report.
 const LOGS_MAX: usize = 8;
+/// Maximum number of rejecting streams in a report.
+const STREAMS_MAX: usize = 8;
 
 /// The present reports on sinks.
 #[derive(Clone, Default)]
@@ -88,6 +90,13 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
     let stopped = status.stopped_logs.iter().take(LOGS_MAX);
     let stopped_logs: Map<_, _> =
         stopped.map(|(log, reason)| (log.to_string(), Value::from(shortened(reason)))).collect();
+    let rejecting = status.rejecting_streams.iter().take(STREAMS_MAX);
+    let rejecting_streams: Map<_, _> = rejecting
+        .map(|(stream, block)| {
+            let seconds = block.time().as_secs();
+            (stream.clone(), json!({ "rows": block.good, "rejects": block.bad, "seconds": seconds }))
+        })
+        .collect();
     json!({
         "sink": sink,
         "process": std::process::id(),
@@ -111,6 +120,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "restarts": status.restarts,
         "last_error": status.last_error.as_deref().map(shortened),
         "stopped_logs": stopped_logs,
+        "rejecting_streams": rejecting_streams,
     })
 }
 

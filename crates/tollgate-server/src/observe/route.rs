@@ -211,6 +211,16 @@ pub struct RouteStatus {
 }
 
 impl RouteStatus {
+    /// Returns the number of requests that were refused before the handler.
+    pub fn refused(&self) -> u64 {
+        self.refusals.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of requests with a 5xx reply, and of requests that were refused before the handler.
+    pub fn failures(&self) -> u64 {
+        self.replies[4].saturating_add(self.refused())
+    }
+
     pub(crate) fn of(cells: &RouteCells) -> Self {
         let mut status = Self {
             name: cells.name.clone(),

@@ -9,7 +9,7 @@ use tollgate_meter::Observed;
 use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
-use super::history::{History, LATENCY_WINDOW, RATE_WINDOW};
+use super::history::{History, LATENCY_WINDOW, RATE_WINDOW, RouteRates};
 use super::memory;
 use super::observer::{Observer, locked};
 use super::seen::Seen;
@@ -196,33 +196,30 @@ fn workers(server: &ServerStatus) -> Value {
 /// Lists the failing routes first, then the busiest.
 fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
     let mut routes: Vec<_> = routes.iter().map(|route| (history.of_route(now, route), route)).collect();
-    routes.sort_by(|((one, _), one_route), ((other, _), other_route)| {
-        is_failing(other_route).cmp(&is_failing(one_route)).then(other.total_cmp(one))
+    routes.sort_by(|(one, one_route), (other, other_route)| {
+        is_failing(other_route).cmp(&is_failing(one_route)).then(other.requests.total_cmp(&one.requests))
     });
-    routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
+    routes.iter().take(ROUTES_MAX).map(|(rates, route)| route_of(rates, route)).collect()
 }
 
 /// Returns whether a route answers most requests with 5xx, or refuses most of them. Such a route is listed
 /// even with few requests.
 fn is_failing(route: &RouteStatus) -> bool {
-    let [_, well @ .., failed] = route.replies;
-    failed + refused(route) > well.iter().sum()
+    let [_, well @ .., _] = route.replies;
+    route.failures() > well.iter().sum()
 }
 
-fn refused(route: &RouteStatus) -> u64 {
-    route.refusals.iter().map(|(_, count)| count).sum()
-}
-
-fn route_of(rate: f64, took: &Observed, route: &RouteStatus) -> Value {
-    let mut told = quantiles(took);
+fn route_of(rates: &RouteRates, route: &RouteStatus) -> Value {
+    let mut told = quantiles(&rates.took);
     told["path"] = route.name.path.as_str().into();
     told["host"] = route.name.host.as_deref().into();
     told["methods"] = route.name.methods.as_deref().into();
-    told["requests_per_second"] = rate.into();
+    told["requests_per_second"] = rates.requests.into();
+    told["failures_per_second"] = rates.failures.into();
     for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(route.replies) {
         told[class] = count.into();
     }
-    told["refused"] = refused(route).into();
+    told["refused"] = route.refused().into();
     told["script_failures"] = route.script_failures.iter().map(|(_, count)| count).sum::<u64>().into();
     told
 }

@@ -15,11 +15,14 @@ mod fetching;
 mod finding;
 mod log;
 mod report;
+mod routes;
 mod server;
 mod ships;
 mod sinks;
 
-use super::observer::Observer;
+use std::time::Instant;
+
+use super::observer::{Observer, locked};
 use super::reloads::Reloads;
 use super::seen::{Phase, Seen};
 use crate::wall;
@@ -28,6 +31,7 @@ pub(crate) use code::{Code, Severity};
 pub(crate) use finding::Health;
 use log::{look_at_damaged, look_at_log};
 pub(crate) use report::{json_of, text_of};
+use routes::look_at_routes;
 use server::{look_at_descriptors, look_at_server};
 use sinks::look_at_sink;
 
@@ -48,6 +52,7 @@ impl Observer {
             server.backends.iter().for_each(|backend| look_at_backend(&mut health, backend));
             server.token_keys.iter().for_each(|keys| look_at_token_keys(&mut health, keys));
         }
+        look_at_routes(&mut health, &locked(&self.0.route_failures).failing(Instant::now()));
         for sink in &seen.sinks {
             look_at_sink(&mut health, sink, seen.phase, self.0.lag_max);
         }

@@ -131,7 +131,28 @@ impl RateSpan {
 }
 
 /// The counts of a route at one moment.
-type RouteCounts = (RouteName, u64, Observed);
+struct RouteCounts {
+    name: RouteName,
+    /// Requests with a reply of the handler, and requests that were refused before it.
+    requests: u64,
+    failures: u64,
+    took: Observed,
+}
+
+impl RouteCounts {
+    fn of(route: &RouteStatus) -> Self {
+        let requests = route.replies.iter().sum::<u64>() + route.refused();
+        Self { name: route.name.clone(), requests, failures: route.failures(), took: route.took }
+    }
+}
+
+/// The rates and latencies of a route.
+#[derive(Default)]
+pub(super) struct RouteRates {
+    pub(super) requests: f64,
+    pub(super) failures: f64,
+    pub(super) took: Observed,
+}
 
 #[derive(Default)]
 pub(super) struct History {
@@ -154,7 +175,7 @@ impl History {
             && self.routes[1].as_ref().is_none_or(is_due)
         {
             self.routes.swap(0, 1);
-            self.routes[1] = Some((at, server.routes.iter().map(counts_of).collect()));
+            self.routes[1] = Some((at, server.routes.iter().map(RouteCounts::of).collect()));
         }
     }
 
@@ -177,23 +198,24 @@ impl History {
         }
     }
 
-    /// Returns requests per second and latencies of a route, over the last ten to twenty seconds.
-    pub(super) fn of_route(&self, now: Instant, route: &RouteStatus) -> (f64, Observed) {
-        let Some((at, before)) = self.routes.iter().flatten().next() else {
-            return (0.0, Observed::default());
-        };
+    /// Returns the rates and latencies of a route, over the last ten to twenty seconds.
+    pub(super) fn of_route(&self, now: Instant, route: &RouteStatus) -> RouteRates {
+        let Some((at, before)) = self.routes.iter().flatten().next() else { return RouteRates::default() };
         let seconds = now.saturating_duration_since(*at).as_secs_f64();
-        let (_, replies, took) = counts_of(route);
-        let known = before.iter().find(|(name, ..)| *name == route.name);
-        let (replies_before, took_before) =
-            known.map_or((0, Observed::default()), |(_, replies, took)| (*replies, *took));
-        let more = replies.checked_sub(replies_before).unwrap_or(replies);
-        (if seconds > 0.0 { more as f64 / seconds } else { 0.0 }, took.since(&took_before))
+        let counts = RouteCounts::of(route);
+        let known = before.iter().find(|known| known.name == route.name);
+        let (requests, failures, took) =
+            known.map_or_else(Default::default, |known| (known.requests, known.failures, known.took));
+        let rate = |now: u64, before| {
+            let more = now.checked_sub(before).unwrap_or(now);
+            if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
+        };
+        RouteRates {
+            requests: rate(counts.requests, requests),
+            failures: rate(counts.failures, failures),
+            took: counts.took.since(&took),
+        }
     }
-}
-
-fn counts_of(route: &RouteStatus) -> RouteCounts {
-    (route.name.clone(), route.replies.iter().sum(), route.took)
 }
 
 #[cfg(test)]

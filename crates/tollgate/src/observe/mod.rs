@@ -15,6 +15,7 @@ pub(crate) mod metrics;
 mod observer;
 mod process;
 mod reloads;
+mod route_failures;
 mod seen;
 mod trimmer;
 mod watcher;

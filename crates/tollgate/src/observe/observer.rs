@@ -15,6 +15,7 @@ use super::fetching::Fetching;
 use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
+use super::route_failures::RouteFailures;
 use super::seen::{Damaged, Phase, Seen};
 use crate::board::Board;
 use crate::certificates::Certificates;
@@ -47,6 +48,7 @@ pub(super) struct Inner {
     damaged: Mutex<Damaged>,
     reloads: Mutex<Reloads>,
     pub(super) history: Mutex<History>,
+    pub(super) route_failures: Mutex<RouteFailures>,
     process: Process,
 }
 
@@ -70,6 +72,7 @@ impl Observer {
             damaged: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
             history: Mutex::default(),
+            route_failures: Mutex::default(),
             process: Process::new(),
         }));
         observer.take(config);

@@ -84,6 +84,9 @@ impl Watching {
 
     fn look(&mut self) {
         let seen = self.observer.look();
+        if let Some(server) = &seen.server {
+            locked(&self.observer.0.route_failures).note(Instant::now(), &server.routes);
+        }
         let health = self.observer.health(&seen);
         locked(&self.observer.0.history).note(Instant::now(), &seen);
         self.trimmer.look(Instant::now(), Sum::of(&seen));
@@ -153,6 +156,8 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::DescriptorsShort
             | Code::SinkUnattended
             | Code::SinkWaiting
+            | Code::SinkRejecting
+            | Code::RouteFailing
             | Code::ShipStalled
             | Code::ShipBehind
             | Code::CertificateUnusable

@@ -22,7 +22,8 @@ const SHIPS: [&str; 8] = ["ship", "state", "behind", "segments", "bytes", "shipp
 const VOLUMES: [&str; 7] = ["volume", "ship", "condition", "for", "segments", "bytes", "id"];
 const BACKENDS: [&str; 8] =
     ["backend", "breaker", "addresses", "in flight", "queued", "requests", "failures", "retries"];
-const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
+const ROUTES: [&str; 9] =
+    ["route", "requests/s", "failed/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
 
 /// The state of a server, in lines.
 pub(super) struct Screen(Vec<Line>);
@@ -412,13 +413,14 @@ fn volume_cells(ship: &Value, folder: &str, condition: &str, volume: &Value) -> 
     [folder.to_owned(), ship, condition.to_owned(), since, segments, size, text(&volume["id"])]
 }
 
-fn route_cells(route: &Value) -> [String; 8] {
+fn route_cells(route: &Value) -> [String; 9] {
     let quantile = |name: &str| route[name].as_f64().map_or_else(String::new, duration);
     let name = ["methods", "host", "path"].map(|part| text(&route[part])).join(" ");
     let well = number(&route["2xx"]) + number(&route["3xx"]);
     [
         name.trim().to_owned(),
         count(&route["requests_per_second"]),
+        count(&route["failures_per_second"]),
         quantile("p50_seconds"),
         quantile("p99_seconds"),
         count(&Value::from(well)),

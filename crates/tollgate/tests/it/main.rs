@@ -69,6 +69,7 @@ mod replaced;
 mod restored;
 mod retention;
 mod room;
+mod route_failures;
 mod routing;
 mod samples;
 mod script_abuses;

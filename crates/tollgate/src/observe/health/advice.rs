@@ -43,6 +43,14 @@ impl Code {
                 "check the disk of the log. If it works, report the fault with the output of gdb -p and \
                  `tollgate log verify`"
             }
+            Self::SinkRejecting => {
+                "read the reasons in tollgate_rejects (`tollgate sql`), correct the column or the client, then \
+                 run `tollgate load --retry-rejects`"
+            }
+            Self::RouteFailing => {
+                "correct the cause that is named. The log shows failed scripts and backends, and RUST_LOG=debug \
+                 shows each refused request"
+            }
             Self::LogStopped => {
                 "check what the reason names: `tollgate log verify` and docs/how-to/load-into-postgresql.md \
                  help"

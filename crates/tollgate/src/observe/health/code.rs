@@ -29,6 +29,8 @@ pub(crate) enum Code {
     SinkBehind,
     SinkWaiting,
     SinkStalled,
+    SinkRejecting,
+    RouteFailing,
     LogStopped,
     LogUnmended,
     RecordsMissing,
@@ -64,7 +66,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 49] = [
+    pub(crate) const ALL: [Self; 51] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -89,6 +91,8 @@ impl Code {
         Self::SinkBehind,
         Self::SinkWaiting,
         Self::SinkStalled,
+        Self::SinkRejecting,
+        Self::RouteFailing,
         Self::LogStopped,
         Self::LogUnmended,
         Self::RecordsMissing,
@@ -137,6 +141,8 @@ impl Code {
             Self::SinkBehind => "sink_behind",
             Self::SinkWaiting => "sink_waiting",
             Self::SinkStalled => "sink_stalled",
+            Self::SinkRejecting => "sink_rejecting",
+            Self::RouteFailing => "route_failing",
             Self::LogStopped => "log_stopped",
             Self::LogUnmended => "log_unmended",
             Self::RecordsMissing => "records_missing",
@@ -189,6 +195,8 @@ impl Code {
             | Self::SinkBehind
             | Self::SinkWaiting
             | Self::SinkStalled
+            | Self::SinkRejecting
+            | Self::RouteFailing
             | Self::LogStopped
             | Self::LogUnmended
             | Self::RecordsMissing

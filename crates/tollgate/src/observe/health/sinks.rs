@@ -45,6 +45,13 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
             format!("the loader of sink {name} has made no progress for {stalled:.0} s, limit {limit} s");
         health.add(Code::SinkStalled, text);
     }
+    for (stream, recent) in sink["rejecting_streams"].as_object().into_iter().flatten() {
+        let [rows, rejects, seconds] = ["rows", "rejects", "seconds"].map(|key| recent[key].as_u64());
+        let [rows, rejects, seconds] = [rows, rejects, seconds].map(Option::unwrap_or_default);
+        let (rejects, rows) = (counted(rejects, "reject"), counted(rows, "row"));
+        let text = format!("sink {name} has {rejects} and {rows} of stream {stream} within {seconds} s");
+        health.add(Code::SinkRejecting, text);
+    }
     let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
     if lag > lag_max.as_secs_f64() {
         let (records, limit) = (sink["lag_records"].as_u64().unwrap_or_default(), lag_max.as_secs());

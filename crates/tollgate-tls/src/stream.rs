@@ -55,8 +55,7 @@ pub struct TlsStream<S: AsyncRead + AsyncWrite + Unpin, C: Side> {
     ahead: Vec<u8>,
     end: End,
     left_bytes: u64,
-    /// Whether the peer must see that the content is not complete.
-    is_abandoned: bool,
+    is_end_announced: bool,
 }
 
 /// State of the end of the received bytes.
@@ -96,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> TlsStream<S, C> {
             ahead,
             end: End::Open,
             left_bytes: 0,
-            is_abandoned: false,
+            is_end_announced: true,
         }
     }
 
@@ -236,10 +235,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> TlsStream<S, C> {
         self.poll_flush(context)
     }
 
-    /// Leaves out the announcement of the end (`close_notify`) when the stream is dropped, because the
-    /// content is not complete.
-    pub fn abandon(&mut self) {
-        self.is_abandoned = true;
+    /// Sets whether the end is announced (`close_notify`) when the stream is dropped. Without the
+    /// announcement, the peer sees that the content is not complete. A new stream announces its end.
+    pub fn set_end_announced(&mut self, is_announced: bool) {
+        self.is_end_announced = is_announced;
     }
 
     /// Reads available content into the free space. Reads nothing after an announced end.
@@ -372,11 +371,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> TlsStream<S, C> {
     }
 }
 
-/// Announces the end (`close_notify`) to the peer. The announcement is dropped if the socket does not accept
-/// it at once.
+/// Announces the end (`close_notify`) to the peer, unless that was switched off. The announcement is dropped
+/// if the socket does not accept it at once.
 impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> Drop for TlsStream<S, C> {
     fn drop(&mut self) {
-        if !self.session.is_handshaking() && !self.is_abandoned {
+        if !self.session.is_handshaking() && self.is_end_announced {
             self.session.send_close_notify();
             let mut wire =
                 Wire { socket: &mut self.socket, context: &mut Context::from_waker(Waker::noop()) };

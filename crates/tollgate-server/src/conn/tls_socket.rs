@@ -75,9 +75,7 @@ impl<S: Transport> Transport for TlsSocket<S> {
     }
 
     fn when_dropped(&mut self, ending: ConnectionEnd) {
-        if ending == ConnectionEnd::Reset {
-            self.stream.abandon();
-        }
+        self.stream.set_end_announced(ending == ConnectionEnd::Close);
         self.stream.socket_mut().when_dropped(ending);
     }
 }

@@ -63,6 +63,7 @@ mod streams;
 mod terminator;
 mod throttles;
 mod tls;
+mod tls_client;
 mod tls_cuts;
 mod to_https;
 mod uploads;

@@ -4,21 +4,22 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
+use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 use sha2::{Digest, Sha256};
 use tollgate_log::Level;
 use tollgate_server::{
     CertificateFiles, ClientAuth, ClientAuthOptions, ClientCertificateRule, Hsts, ListenSpec, MinVersion,
     ServerTls, ServerTlsOptions, UnknownName,
 };
-use tollgate_tls::{Trust, ValidationCertificate, Verifier, certificates, private_key, set_validations};
+use tollgate_tls::{ValidationCertificate, certificates, private_key, set_validations};
 
 use crate::backend::{FakeBackend, field};
 use crate::site::{Running, Site};
 use crate::terminator::{Authority, LONG};
+use crate::tls_client::trusting;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
@@ -38,13 +39,7 @@ impl Tls {
         let authority = Authority::new();
         let files = [authority.server(), authority.other("DNS:other.test")]
             .map(|side| CertificateFiles { certificate: side.certificate, key: side.key });
-        let verifier = Verifier::new(Some(&authority.path("ca.pem")), Trust::Host).unwrap();
-        let mut client = ClientConfig::builder_with_provider(tollgate_tls::provider())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let mut client = trusting(&authority, ALL_VERSIONS).with_no_client_auth();
         client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let options = ServerTlsOptions { certificates: files.into(), ..ServerTlsOptions::default() };
         Self { authority, client: Arc::new(client), options }
@@ -90,7 +85,7 @@ fn handshakes(server: &Running, end: &str) -> u64 {
 
 /// Waits until a number of handshakes had this result.
 fn expect_handshakes(server: &Running, end: &str, count: u64) {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while handshakes(server, end) != count {
         assert!(begun.elapsed() < PATIENCE, "{end}: {:?}", server.watch().status().handshakes);
         std::thread::yield_now();
@@ -141,13 +136,7 @@ fn an_unknown_name_can_be_refused_and_an_old_version_too() {
     let mut client = tls.connect(&server, "unknown.test");
     assert!(client.write_all(GET).is_err());
     expect_handshakes(&server, "no_certificate", 1);
-    let verifier = Verifier::new(Some(&tls.authority.path("ca.pem")), Trust::Host).unwrap();
-    let old = ClientConfig::builder_with_provider(tollgate_tls::provider())
-        .with_protocol_versions(&[&rustls::version::TLS12])
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+    let old = trusting(&tls.authority, &[&rustls::version::TLS12]).with_no_client_auth();
     let session = ClientConnection::new(Arc::new(old), ServerName::try_from("localhost").unwrap());
     let mut client = StreamOwned::new(session.unwrap(), tcp(&server));
     assert!(client.write_all(GET).is_err());
@@ -172,6 +161,45 @@ fn long_replies_of_memory_and_files_arrive_whole() {
     let mut reply = Vec::new();
     client.read_to_end(&mut reply).unwrap();
     assert!(reply.ends_with("0123456789abcdef".repeat(40_000).as_bytes()), "an announced end follows");
+}
+
+#[test]
+fn content_up_to_the_end_has_an_announced_end_only_if_it_is_complete() {
+    let tls = Tls::new();
+    let script = "return { write = function(out)
+            out:write('content')
+            if req.path == '/fails' then error('on purpose') end
+        end }";
+    let server = tls.on(Site::new().handler("/*", script)).start();
+    for (path, is_complete) in [("/ends", true), ("/fails", false)] {
+        let mut client = tls.connect(&server, "localhost");
+        client.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+        let mut reply = Vec::new();
+        // rustls reports an end without announcement as an error.
+        assert_eq!(client.read_to_end(&mut reply).is_ok(), is_complete, "{path}");
+        assert!(reply.starts_with(b"HTTP/1.1 200 OK\r\n") || !is_complete, "{}", reply.escape_ascii());
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_more_of_its_reply_is_cut_off() {
+    let tls = Tls::new();
+    let [short, long] = [300, 300_000].map(Duration::from_millis);
+    let site = Site::new().files("/*", |_| {}).file("public/a", vec![b'x'; 30 << 20]);
+    let site = tls.on(site).tune(|options| {
+        options.connection.write_timeout = short;
+        options.drain_timeout = long;
+    });
+    let server = site.start();
+    let mut client = tls.connect(&server, "localhost");
+    client.write_all(GET).unwrap();
+    client.read_exact(&mut [0; 64]).unwrap();
+    let begun = Instant::now();
+    // The drain ends when no connection remains, so the write deadline has ended this one.
+    drop(server.drain());
+    assert!((short..long).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    let ended = client.read_to_end(&mut Vec::new());
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
 #[test]
@@ -228,14 +256,8 @@ fn client_of(tls: &Tls, name: &str, names: &str) -> (Arc<ClientConfig>, Vec<u8>)
     let side = tls.authority.issue(name, names, LONG);
     let chain = tollgate_tls::certificates(&side.certificate).unwrap();
     let digest = Sha256::digest(&chain[0]).to_vec();
-    let verifier = Verifier::new(Some(&tls.authority.path("ca.pem")), Trust::Host).unwrap();
-    let client = ClientConfig::builder_with_provider(tollgate_tls::provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_auth_cert(chain, tollgate_tls::private_key(&side.key).unwrap())
-        .unwrap();
+    let key = tollgate_tls::private_key(&side.key).unwrap();
+    let client = trusting(&tls.authority, ALL_VERSIONS).with_client_auth_cert(chain, key).unwrap();
     (Arc::new(client), digest)
 }
 

@@ -143,6 +143,12 @@ impl<S: Transport> Outlet<'_, S> {
         self.push(bytes.len(), turn).await
     }
 
+    /// Sends `bytes` like [`write`](Self::write), and waits until the system has all of them.
+    pub(super) async fn write_through(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        self.write(bytes).await?;
+        self.flush().await
+    }
+
     /// Sends `bytes` like [`write`](Self::write), if more bytes follow at once.
     async fn write_more(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {

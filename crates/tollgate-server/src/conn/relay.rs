@@ -45,6 +45,8 @@ impl<S: Transport> Connection<S> {
                     return Poll::Pending;
                 }
             }
+            // A stream of TLS may hold bytes. An error is returned by the next write or read.
+            let _ = Pin::new(&mut *stream).poll_flush(context);
             if reads {
                 // Bytes that arrive here are further requests, which wait in `input`.
                 match ready!(worker.scratch.poll_read(stream, context, input))? {

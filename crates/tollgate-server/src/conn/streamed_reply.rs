@@ -118,10 +118,11 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends a part. Returns false if the time limit of the content source passed before the client took the
+    /// Sends a part, and waits until the system has it: a close after the last part would drop bytes that a
+    /// stream of TLS still holds. Returns false if the time limit of the content source passed before the client took the
     /// part.
     async fn send_part(&mut self, bytes: &[u8], streamed: &mut ContentSource) -> Result<bool, Gone> {
-        if bytes.is_empty() {
+        if bytes.is_empty() && self.stream.is_flushed() {
             return Ok(true);
         }
         self.count_held_with(bytes.len() + streamed.memory_bytes());
@@ -129,7 +130,7 @@ impl<S: Transport> Connection<S> {
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let is_sent = {
-            let mut write = pin!(outlet.write(bytes));
+            let mut write = pin!(outlet.write_through(bytes));
             let sent = poll_fn(|context| match write.as_mut().poll(context) {
                 Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
                 Poll::Pending => {

@@ -1,9 +1,10 @@
-//! The client of TLS for tests, and whom it trusts.
+//! The client of TLS for tests: whom it trusts, and the content of what it receives.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use rustls::client::WantsClientCert;
-use rustls::{ClientConfig, ConfigBuilder, SupportedProtocolVersion};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, SupportedProtocolVersion};
 use tollgate_tls::{Trust, Verifier};
 
 use crate::terminator::Authority;
@@ -21,4 +22,20 @@ pub(crate) fn trusting(
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
+}
+
+/// Passes bytes of the server to a session, and appends their content to `content`.
+pub(crate) fn receive(
+    session: &mut ClientConnection,
+    mut bytes: &[u8],
+    content: &mut Vec<u8>,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        session.read_tls(&mut bytes)?;
+        let state = session.process_new_packets().map_err(io::Error::other)?;
+        let before = content.len();
+        content.resize(before + state.plaintext_bytes_to_read(), 0);
+        session.reader().read_exact(&mut content[before..])?;
+    }
+    Ok(())
 }

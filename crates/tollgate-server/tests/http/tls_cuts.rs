@@ -1,6 +1,6 @@
 //! Conversations over TLS whose stream is cut at each byte. The replies are the same as without TLS.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex};
 use tollgate_server::{CertificateFiles, RequestIds, ServerTls, ServerTlsOptions, StreamServer};
-use tollgate_tls::{Trust, Verifier};
 
 use crate::site::Site;
 use crate::terminator::Authority;
+use crate::tls_client::{receive, trusting};
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PIPE_BYTES: usize = 1 << 20;
@@ -92,6 +92,9 @@ struct TlsPeer {
     cut: usize,
     has_paused: bool,
     is_ended: bool,
+    /// Maximum bytes of one write of the server. After each of these writes, the server has to wait once.
+    taken_bytes_max: usize,
+    is_full: bool,
     came: Vec<u8>,
 }
 
@@ -100,7 +103,17 @@ impl TlsPeer {
         let name = ServerName::try_from("localhost").unwrap();
         let mut session = ClientConnection::new(client.clone(), name).unwrap();
         session.writer().write_all(conversation).unwrap();
-        Self { session, wire: Vec::new(), sent: 0, cut, has_paused: false, is_ended: false, came: Vec::new() }
+        Self {
+            session,
+            wire: Vec::new(),
+            sent: 0,
+            cut,
+            has_paused: false,
+            is_ended: false,
+            taken_bytes_max: usize::MAX,
+            is_full: false,
+            came: Vec::new(),
+        }
     }
 
     fn fill(&mut self) {
@@ -145,19 +158,18 @@ impl AsyncWrite for TlsPeer {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        mut bytes: &[u8],
+        bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let all = bytes.len();
-        while !bytes.is_empty() {
-            self.session.read_tls(&mut bytes).unwrap();
-            let state = self.session.process_new_packets().unwrap();
-            let mut content = vec![0; state.plaintext_bytes_to_read()];
-            self.session.reader().read_exact(&mut content).unwrap();
-            self.came.extend_from_slice(&content);
-        }
         // The handshake may continue now.
         context.waker().wake_by_ref();
-        Poll::Ready(Ok(all))
+        let Self { session, came, taken_bytes_max, is_full, .. } = &mut *self;
+        *is_full = *taken_bytes_max < bytes.len() && !*is_full;
+        if *is_full {
+            return Poll::Pending;
+        }
+        let bytes = &bytes[..bytes.len().min(*taken_bytes_max)];
+        receive(session, bytes, came).unwrap();
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -201,23 +213,40 @@ async fn served_over_tls(
     (comparable(&peer.came), peer.has_paused)
 }
 
-#[test]
-fn conversations_over_tls_are_the_same_wherever_the_stream_is_cut() {
+/// Returns the site with a certificate, and a client of it.
+fn over_tls() -> (Arc<ClientConfig>, Site) {
     let authority = Authority::new();
     let side = authority.server();
     let certificates = vec![CertificateFiles { certificate: side.certificate, key: side.key }];
     let tls = ServerTls::load(ServerTlsOptions { certificates, ..ServerTlsOptions::default() }).unwrap();
-    let verifier = Verifier::new(Some(&authority.path("ca.pem")), Trust::Host).unwrap();
-    let client = ClientConfig::builder_with_provider(tollgate_tls::provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    let client = Arc::new(client);
+    let client = Arc::new(trusting(&authority, &side.versions).with_no_client_auth());
+    (client, site().tune(|options| options.tls = Some(Arc::new(tls))))
+}
+
+/// Serves the conversations to a client that takes few bytes at once. The server then has to wait while it
+/// holds encrypted bytes.
+#[test]
+fn conversations_over_tls_are_the_same_for_a_client_that_takes_few_bytes() {
+    let (client, site) = over_tls();
+    site.on_this_thread(async |server| {
+        for conversation in conversations() {
+            let expected = served_plainly(&server, &conversation).await;
+            for taken_bytes_max in [1, 20, 100] {
+                let mut peer = TlsPeer::new(&client, conversation.as_bytes(), usize::MAX);
+                peer.taken_bytes_max = taken_bytes_max;
+                server.serve_tls(&mut peer, PEER).await;
+                assert_eq!(comparable(&peer.came), expected, "{conversation:?} by {taken_bytes_max}");
+            }
+        }
+    });
+}
+
+#[test]
+fn conversations_over_tls_are_the_same_wherever_the_stream_is_cut() {
+    let (client, site) = over_tls();
     let conversations = conversations();
     assert_eq!(conversations.len(), 40);
-    site().tune(|options| options.tls = Some(Arc::new(tls))).on_this_thread(async |server| {
+    site.on_this_thread(async |server| {
         let mut cuts = 0;
         for conversation in &conversations {
             let expected = served_plainly(&server, conversation).await;

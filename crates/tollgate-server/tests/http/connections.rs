@@ -122,6 +122,24 @@ fn draining_answers_what_came_and_closes_what_is_idle() {
 }
 
 #[test]
+fn draining_answers_a_request_whose_beginning_came_with_the_one_before() {
+    let server = numbers().start();
+    let mut peer = server.connect();
+    let (one, other) = (request("/n/1"), request("/n/2"));
+    peer.send([one.as_bytes(), &other.as_bytes()[..20]].concat());
+    peer.expect("200", "1");
+    let mut idle = server.connect();
+    idle.send(request("/n/3"));
+    idle.expect("200", "3");
+    let draining = thread::spawn(move || server.records());
+    idle.expect_end();
+    peer.send(&other[20..]);
+    assert_eq!(peer.expect("200", "2").field("connection"), Some("close"));
+    peer.expect_end();
+    assert_eq!(draining.join().unwrap(), ["n=1", "n=3", "n=2"]);
+}
+
+#[test]
 fn clients_that_ask_again_as_a_drain_begins_are_answered_with_connection_close() {
     let server = numbers().start();
     let mut silent = server.connect();

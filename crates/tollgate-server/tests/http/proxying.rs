@@ -48,9 +48,10 @@ fn a_request_goes_to_the_backend_and_its_reply_to_the_client() {
     let id = reply.field("x-request-id").unwrap();
     let expected = format!(
         "POST /a?b=c HTTP/1.1\r\nHost: x.example\r\nA: b\r\n\
-         Forwarded: for=127.0.0.1;host=\"x.example\";proto=http\r\nX-Forwarded-For: 127.0.0.1\r\n\
-         X-Forwarded-Proto: http\r\nX-Forwarded-Host: x.example\r\nVia: 1.1 tollgate\r\nX-Request-Id: {id}\r\n\
-         Content-Length: 3\r\n\r\nabc"
+         Forwarded: for=127.0.0.1;host=\"x.example\";proto={scheme}\r\nX-Forwarded-For: 127.0.0.1\r\n\
+         X-Forwarded-Proto: {scheme}\r\nX-Forwarded-Host: x.example\r\nVia: 1.1 tollgate\r\n\
+         X-Request-Id: {id}\r\nContent-Length: 3\r\n\r\nabc",
+        scheme = server.scheme()
     );
     assert_eq!(backend.request(), expected);
 }

@@ -21,7 +21,9 @@ use tollgate_server::{
     StreamSpec, TimeRules, Traces, TrustedProxies, UnknownFields,
 };
 
+use crate::over_tls;
 use crate::peer::Peer;
+use crate::pump::Pump;
 
 /// A request that must not be answered. This request is sent after a request that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -43,6 +45,8 @@ pub(crate) struct Site {
 pub(crate) struct Running {
     folder: TempDir,
     address: BoundAddress,
+    /// Carries the connections of the test over TLS, if the tests run over TLS.
+    pump: Option<Pump>,
     server: Server,
     log: Log,
 }
@@ -217,13 +221,15 @@ impl Site {
         self
     }
 
-    pub(crate) fn start(self) -> Running {
+    pub(crate) fn start(mut self) -> Running {
+        let client = over_tls::put_on(&mut self.options);
         let schemas = self.options.streams.iter().map(|stream| stream.schema().unwrap()).collect();
         let (log, _) = Log::open(self.storage, self.log, schemas, self.on_log_event).unwrap();
         let listeners = Listeners::bind(&self.options).unwrap();
         let address = listeners.addresses()[0].clone();
         let (server, _) = Server::start(self.options, listeners, &log).unwrap();
-        Running { folder: self.folder, address, server, log }
+        let pump = client.map(|client| Pump::start(address.tcp().unwrap(), client));
+        Running { folder: self.folder, address, pump, server, log }
     }
 
     /// Runs a test on the calling thread. The test serves the byte streams that it opens.
@@ -239,7 +245,12 @@ impl Site {
 
 impl Running {
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address.tcp().unwrap()
+        self.pump.as_ref().map_or_else(|| self.address.tcp().unwrap(), |pump| pump.address)
+    }
+
+    /// Returns the scheme of the requests that the test sends.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.pump.is_some() { "https" } else { "http" }
     }
 
     pub(crate) fn connect(&self) -> Peer {
@@ -306,7 +317,8 @@ impl Running {
     }
 
     /// Reloads the server with other options.
-    pub(crate) fn reload(&self, options: ServerOptions) {
+    pub(crate) fn reload(&self, mut options: ServerOptions) {
+        over_tls::put_on(&mut options);
         self.server.reload(options, &self.log).unwrap();
     }
 

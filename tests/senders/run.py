@@ -4,8 +4,10 @@
 Each sender is a folder next to this file:
 
     tollgate.toml     the configuration of the server, without `listen`
+    prepare.sh        makes certificates in the folder of the server, whose address then uses TLS
     *.luau            the scripts of this configuration
-    send*             programs that send to the URL in the variable TOLLGATE_URL, and end with 0
+    send*             programs that send to the URL in the variable TOLLGATE_URL, and end with 0; the variable
+                      TOLLGATE_FOLDER names the folder of the server
     daemon.*          a program that sends to this URL until it is ended, when the rows are there
     rows.sql          the query for the rows that the client must have left
     rows.json         the expected rows: a list with an object for each row
@@ -62,7 +64,7 @@ class Server:
         """Waits until the server serves, and returns its URL."""
 
         def found():
-            serving = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text())
+            serving = re.search(r"https?://127\.0\.0\.1:\d+", self.log.read_text())
             return serving and serving[0]
 
         return self.until("the server serves", found)
@@ -182,12 +184,26 @@ def compare(server: Server, sender: Path, process: subprocess.Popen | None):
         raise Fault("\n  ".join([f"{len(found)} rows of {len(expected)}", *lines]))
 
 
+def prepare(sender: Path, program: Path, folder: Path) -> bool:
+    """Makes the certificates of a sender in the folder of the server. Returns whether it has any."""
+    script = sender / "prepare.sh"
+    if not script.is_file():
+        return False
+    environment = os.environ | {"TOLLGATE": str(program)}
+    command = ["bash", "-euo", "pipefail", script]
+    if subprocess.run(command, cwd=folder, env=environment, check=False).returncode != 0:
+        raise Fault("prepare.sh failed")
+    return True
+
+
 def check(sender: Path, program: Path):
     """Runs one sender. Raises `Fault` if its rows are not the expected ones."""
     packages = install(sender)
     with tempfile.TemporaryDirectory() as work:
-        folder, config = Path(work, "server"), '[server]\nlisten = ["127.0.0.1:0"]\n\n'
+        folder = Path(work, "server")
         folder.mkdir()
+        tls = "true" if prepare(sender, program, folder) else "false"
+        config = f'[server]\nlisten = [{{ address = "127.0.0.1:0", tls = {tls} }}]\n\n'
         for path in sender.glob("*.luau"):
             shutil.copy(path, folder)
         (folder / "tollgate.toml").write_text(config + (sender / "tollgate.toml").read_text())
@@ -195,7 +211,7 @@ def check(sender: Path, program: Path):
         environment = os.environ | (json.loads(variables.read_text()) if variables.is_file() else {})
         server = Server(program, folder, environment)
         try:
-            environment |= {"TOLLGATE_URL": server.url()}
+            environment |= {"TOLLGATE_URL": server.url(), "TOLLGATE_FOLDER": str(folder)}
             with daemon(sender, packages, Path(work), environment) as process:
                 for path in programs(sender):
                     send(path, packages, Path(work), environment)

@@ -64,16 +64,22 @@ const OTHER_SITE: &str = "elsewhere.test";
 
 /// Opens the page that checks the example, and waits for its report.
 pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
-    said_at(&server.address().to_string(), app)
+    said_at(&format!("http://{}", server.address()), &[], app)
 }
 
 /// Opens the page like [`said`], but as a page of another site.
 pub(crate) fn said_elsewhere(app: &App, server: &Running) -> (Browser, Value) {
-    said_at(&format!("{OTHER_SITE}:{}", server.address().port()), app)
+    said_at(&format!("http://{OTHER_SITE}:{}", server.address().port()), &[], app)
 }
 
-fn said_at(host: &str, app: &App) -> (Browser, Value) {
-    let browser = Browser::open(&format!("http://{host}/check.html"));
+/// Opens the page like [`said`], but over HTTPS. `hash` is the base64 of the SHA-256 of the server's key.
+pub(crate) fn said_over_https(app: &App, server: &Running, hash: &str) -> (Browser, Value) {
+    let options = [format!("--ignore-certificate-errors-spki-list={hash}")];
+    said_at(&format!("https://{}", server.address()), &options, app)
+}
+
+fn said_at(origin: &str, options: &[String], app: &App) -> (Browser, Value) {
+    let browser = Browser::open(&format!("{origin}/check.html"), options);
     let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
         app.has_table("said").then(|| app.query::<String>("SELECT said FROM said").pop()).flatten()
     });
@@ -87,7 +93,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    fn open(url: &str) -> Self {
+    fn open(url: &str, options: &[String]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("chromium");
         command.args([
@@ -106,7 +112,7 @@ impl Browser {
         // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
         command.args(["--no-sandbox", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        command.arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(options).arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn();
         let child = child.unwrap_or_else(|error| panic!("chromium: {error}: `make tools` installs it"));
         Self { child, _profile: profile }

@@ -12,6 +12,7 @@ mod client;
 mod example;
 mod examples;
 mod film;
+mod https;
 #[allow(dead_code, reason = "the tests of the program use the rest")]
 #[path = "../it/program.rs"]
 mod program;

@@ -1,0 +1,3 @@
+module send
+
+go 1.25

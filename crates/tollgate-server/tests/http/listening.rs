@@ -18,7 +18,8 @@ fn proxy_header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     [b"\r\n\r\n\0\r\nQUIT\n", &[command, family][..], &length, rest].concat()
 }
 
-fn of_client() -> Vec<u8> {
+/// Returns the header of a proxy whose client has the address 203.0.113.9.
+pub(crate) fn of_client() -> Vec<u8> {
     proxy_header(0x21, 0x11, &[203, 0, 113, 9, 10, 0, 0, 1, 0x12, 0x34, 0, 80])
 }
 

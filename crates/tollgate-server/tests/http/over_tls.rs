@@ -58,7 +58,8 @@ const PLAIN_ONLY: &[(&str, &str)] = &[
     ("to_https::tokens_of_acme_the_server_itself_and_https_by_a_proxy_are_not_redirected", REDIRECT),
     ("verified::the_url_of_a_request_is_the_one_that_a_trusted_proxy_names", SCHEME),
 ];
-const PROXY_HEADER: &str = "a PROXY header comes before TLS, and the pump would send it within TLS";
+const PROXY_HEADER: &str =
+    "a PROXY header comes before TLS, and the pump would send it within TLS; see `tls`";
 const REDIRECT: &str = "only an address without TLS redirects to HTTPS";
 const REFUSED: &str = "a refused connection gets no reply over TLS, because a reply would need a handshake";
 const SCHEME: &str = "its targets or fields have the scheme of a connection without TLS";

@@ -17,6 +17,7 @@ use tollgate_server::{
 use tollgate_tls::{ValidationCertificate, certificates, private_key, set_validations};
 
 use crate::backend::{FakeBackend, field};
+use crate::listening::of_client;
 use crate::site::{Running, Site};
 use crate::terminator::{Authority, LONG};
 use crate::tls_client::trusting;
@@ -385,6 +386,26 @@ fn a_handshake_that_does_not_end_is_ended_and_counts_as_a_connection_before() {
     let socket = tcp(&server);
     socket.shutdown(Shutdown::Both).unwrap();
     expect_handshakes(&server, "closed", 1);
+}
+
+#[test]
+fn a_proxy_header_before_tls_reads_the_same_wherever_it_is_cut() {
+    let tls = Tls::new();
+    let site = tls.on(Site::new().handler("/a", "return tostring(req.remote_addr)"));
+    let server = site.tune(|options| options.listen[0].proxy_protocol = true).start();
+    let header = of_client();
+    for cut in 0..header.len() + 16 {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut session = ClientConnection::new(tls.client.clone(), name).unwrap();
+        let mut first = header.clone();
+        session.write_tls(&mut first).unwrap();
+        let mut socket = tcp(&server);
+        socket.write_all(&first[..cut]).unwrap();
+        socket.write_all(&first[cut..]).unwrap();
+        let mut client = StreamOwned::new(session, socket);
+        client.write_all(GET).unwrap();
+        read_until(&mut client, b"203.0.113.9");
+    }
 }
 
 #[test]

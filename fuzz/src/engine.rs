@@ -29,6 +29,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         tls: None,
         https: HttpsOptions::default(),
         challenges: None,
+        dns_hook: None,
         trusted_proxies: TrustedProxies::default(),
         backlog: 1,
         workers: 1,

@@ -42,6 +42,9 @@ pub enum AcmeError {
     /// The options do not fit the ACME server.
     #[error("{0}")]
     Options(String),
+    /// The hook for the DNS provider failed.
+    #[error("the hook dns in [acme]: {0}")]
+    Hook(String),
     /// The server issued a certificate that cannot be used.
     #[error("the new certificate cannot be used: {0}")]
     Certificate(String),

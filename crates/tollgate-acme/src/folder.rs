@@ -9,6 +9,9 @@
 //! | `NAME.due.json` | the time of the next order, and the reason of the last failure |
 //! | `challenges/TOKEN` | the answer to a challenge by HTTP |
 //! | `alpn/NAME` | the answer to a challenge by TLS |
+//! | `dns/DIGEST.json` | a record that answers a challenge by DNS, until it is removed |
+//!
+//! `NAME` of a wildcard begins with `_` in place of `*`.
 //!
 //! Each file is written as a temporary file, synced, renamed, and the folder is synced. After a kill a file
 //! is therefore the old or the new one.
@@ -18,11 +21,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ring::digest::{SHA256, digest};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::AcmeError;
+use crate::record::DnsRecord;
 
 /// Permissions of the folder: only the user of the server reads keys.
 const FOLDER_MODE: u32 = 0o700;
@@ -33,6 +38,8 @@ const LOCK: &str = "lock";
 const CHALLENGES: &str = "challenges";
 /// The folder of answers to challenges by TLS.
 const ALPN: &str = "alpn";
+/// The folder of records that answer challenges by DNS.
+const DNS: &str = "dns";
 
 /// The folder with the state of ACME.
 #[derive(Debug, Clone)]
@@ -59,7 +66,7 @@ impl StateFolder {
 
     /// Returns the file with the key and the certificate of a name.
     pub fn certificate(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.pem"))
+        self.path.join(file_of(name, ".pem"))
     }
 
     /// Creates the folder with its parts.
@@ -67,7 +74,7 @@ impl StateFolder {
     /// # Errors
     /// A folder cannot be created.
     pub fn create(&self) -> Result<(), AcmeError> {
-        for path in [self.path.clone(), self.challenges(), self.path.join(ALPN)] {
+        for path in [self.path.clone(), self.challenges(), self.path.join(ALPN), self.path.join(DNS)] {
             let created = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&path);
             created.map_err(|error| AcmeError::folder(&path, error))?;
         }
@@ -180,6 +187,43 @@ impl StateFolder {
         };
         entries.filter_map(Result::ok).filter_map(answer).collect()
     }
+}
+
+impl StateFolder {
+    /// Writes the file of a record.
+    pub(crate) fn write_record(&self, record: &DnsRecord) -> Result<(), AcmeError> {
+        self.write_document(&file_of_record(record), record)
+    }
+
+    /// Removes the file of a record.
+    pub(crate) fn remove_record(&self, record: &DnsRecord) -> Result<(), AcmeError> {
+        self.remove(&file_of_record(record))
+    }
+
+    /// Reads the records whose files exist. An unreadable file is left out, because its writer may remove it
+    /// at this moment.
+    pub(crate) fn records(&self) -> Vec<DnsRecord> {
+        let Ok(entries) = fs::read_dir(self.path.join(DNS)) else { return Vec::new() };
+        let record = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok().filter(|name| !name.ends_with(TEMPORARY))?;
+            self.read_document(&format!("{DNS}/{name}")).ok().flatten()
+        };
+        entries.filter_map(Result::ok).filter_map(record).collect()
+    }
+}
+
+/// Returns the file of a name, with an end such as `.pem`.
+pub(crate) fn file_of(name: &str, end: &str) -> String {
+    match name.strip_prefix('*') {
+        Some(rest) => format!("_{rest}{end}"),
+        None => format!("{name}{end}"),
+    }
+}
+
+fn file_of_record(DnsRecord { name, value }: &DnsRecord) -> String {
+    let digest = digest(&SHA256, format!("{name} {value}").as_bytes());
+    let digest: String = digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{DNS}/{digest}.json")
 }
 
 /// The end of the name of a file that is being written.

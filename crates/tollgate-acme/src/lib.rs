@@ -11,11 +11,13 @@
 //! - Only the machine that has the lock of the folder sends orders.
 //! - A failed order of one name never delays the orders of other names beyond the time of its own order.
 //!
-//! The caller has the sockets: it serves `challenges/` of the folder at `/.well-known/acme-challenge/`.
+//! The caller has the sockets and the hook for a DNS provider. It serves `challenges/` of the folder at
+//! `/.well-known/acme-challenge/`.
 
 mod account;
 mod authority;
 mod challenges;
+mod dns;
 mod error;
 mod facts;
 mod folder;
@@ -23,17 +25,20 @@ mod http;
 mod jws;
 mod options;
 mod order;
+mod record;
 mod register;
 mod report;
 mod request;
 mod schedule;
 mod selfmade;
+mod thread;
 mod worker;
 
 pub use authority::{LocalAuthority, LocalCertificate};
+pub use dns::{DnsHook, OpenDns, RecordChange};
 pub use error::AcmeError;
 pub use folder::StateFolder;
 pub use options::{AcmeOptions, ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
 pub use report::{AcmeStatus, AcmeWatch, CertificateReport, CertificateState, reports};
 pub use request::request_orders;
-pub use worker::{Acme, Prepared};
+pub use thread::{Acme, Prepared};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -28,6 +29,8 @@ pub struct AcmeOptions {
     pub profile: Option<String>,
     /// How the ACME server checks that this server has the names.
     pub challenge: ChallengeKind,
+    /// Time from the set of a record of a challenge by DNS to the announcement to the ACME server.
+    pub dns_wait: Duration,
     /// The folder of keys, certificates and orders.
     pub folder: PathBuf,
 }
@@ -40,6 +43,8 @@ pub enum ChallengeKind {
     Http01,
     /// The ACME server begins a TLS session on port 443 (RFC 8737).
     TlsAlpn01,
+    /// The ACME server looks up a TXT record (RFC 8555 section 8.4).
+    Dns01,
 }
 
 /// An account with the certificate authority (RFC 8555 section 7.3.4).

@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use tollgate_tls::Certificate;
 
 use crate::challenges::Answer;
+use crate::dns::Dns;
 use crate::error::{AcmeError, is_bad_nonce, is_no_order, is_no_replacement, reason};
 use crate::facts::{has_name, renewal_id};
-use crate::folder::{ORDER, StateFolder};
+use crate::folder::{ORDER, StateFolder, file_of};
 use crate::options::AcmeOptions;
 use crate::selfmade::{order_key, read, signing_request};
 
@@ -38,6 +39,8 @@ pub(crate) struct Ordering<'a> {
     pub(crate) account: &'a Account,
     pub(crate) folder: &'a StateFolder,
     pub(crate) options: &'a AcmeOptions,
+    /// The hook for challenges by DNS.
+    pub(crate) dns: &'a Dns,
     pub(crate) name: &'a str,
     /// The certificate that the new one replaces.
     pub(crate) replaced: Option<&'a Certificate>,
@@ -84,7 +87,9 @@ impl Ordering<'_> {
     ) -> Result<String, AcmeError> {
         let mut answers = Vec::new();
         let chain = self.drive(&mut order, &stored.key, &mut answers).await;
-        answers.into_iter().for_each(|answer: Answer| answer.remove(self.folder));
+        for answer in &answers {
+            Answer::remove(answer, self.folder, self.dns).await;
+        }
         let done = chain.and_then(|chain| self.install(&stored.key, &chain));
         // The server has given its certificate, so this order is over. The next one begins with the same key.
         // After any other error the next call asks for the state of this order.
@@ -211,13 +216,26 @@ impl Ordering<'_> {
                 let text = format!("the ACME server offers no {} for {}", kind.name(), self.name);
                 return Err(AcmeError::Options(text));
             };
-            answers.push(Answer::serve(self.folder, kind, self.name, &challenge).await?);
+            let answer = Answer::new(kind, self.name, &challenge)?;
+            // A round before this one may have served it.
+            if !answers.contains(&answer) {
+                answers.push(answer);
+                self.serve(answers).await?;
+            }
             // An earlier run may have announced the answer already.
             if challenge.status == ChallengeStatus::Pending {
                 set_ready(&mut challenge).await?;
             }
         }
         Ok(true)
+    }
+
+    /// Serves the newest answer.
+    async fn serve(&self, answers: &[Answer]) -> Result<(), AcmeError> {
+        match answers.last() {
+            Some(answer) => answer.serve(self.folder, self.dns, self.options.dns_wait).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the reason why the check of the name failed, as the ACME server gives it.
@@ -238,8 +256,7 @@ impl Ordering<'_> {
 
     /// Checks the new certificate, and writes it with its key.
     fn install(&self, key: &str, chain: &str) -> Result<(), AcmeError> {
-        let file = format!("{}.pem", self.name);
-        let checked = format!("{}.new", self.name);
+        let [file, checked] = [".pem", ".new"].map(|end| file_of(self.name, end));
         self.folder.write(&checked, format!("{}\n{chain}", key.trim_end()).as_bytes())?;
         let path = self.folder.certificate(self.name).with_extension("new");
         let certificate = read(&path)?;
@@ -262,7 +279,7 @@ pub(crate) fn forget_order(folder: &StateFolder, name: &str) -> Result<(), AcmeE
 }
 
 fn order_file(name: &str) -> String {
-    format!("{name}{ORDER}")
+    file_of(name, ORDER)
 }
 
 /// Announces to the server that the answer to a challenge is there.

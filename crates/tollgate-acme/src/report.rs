@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_tls::{Certificate, CertificateFacts};
 
-use crate::folder::StateFolder;
+use crate::folder::{StateFolder, file_of};
 use crate::options::AcmeOptions;
 use crate::order::installed;
 use crate::schedule::Due;
@@ -62,6 +62,8 @@ pub struct AcmeStatus {
     pub failed: u64,
     /// Reason why the folder of the state cannot be used.
     pub folder_fault: Option<String>,
+    /// Reason why an old record of a challenge by DNS cannot be removed.
+    pub record_fault: Option<String>,
 }
 
 /// Reads the state of all orders. Clones share it.
@@ -127,7 +129,7 @@ pub(crate) fn report_of(
 }
 
 pub(crate) fn due_file(name: &str) -> String {
-    format!("{name}.due.json")
+    file_of(name, ".due.json")
 }
 
 /// Reads what is known about the next order. An unreadable file counts as an empty one.

@@ -1,21 +1,15 @@
-//! The thread `acme`: it looks once a second at the folder and at the clock, and orders what is due.
+//! The work of the thread `acme`: a look at the folder and at the clock, and orders of what is due.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use instant_acme::{Account, Error};
-use tokio::runtime::Builder;
-use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::time::timeout;
 use tollgate_tls::{Certificate, CertificateFacts};
 
 use crate::account::{account, forget};
 use crate::challenges::ServedValidations;
+use crate::dns::{Dns, Removals};
 use crate::error::AcmeError;
 use crate::facts::renewal_id;
 use crate::folder::{FolderLock, StateFolder};
@@ -26,124 +20,10 @@ use crate::report::{AcmeWatch, due_file, read_due, report_of};
 use crate::schedule::Due;
 use crate::selfmade::self_signed;
 
-/// Pause between two looks at the folder and at the clock.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Pause after a panic, so that a fault that repeats sends few orders.
-const PAUSE_AFTER_PANIC: Duration = Duration::from_mins(10);
-/// Maximum number of commands that wait.
-const COMMANDS_MAX: usize = 16;
-
 /// Returns the seconds since 1970.
-type Clock = Box<dyn Fn() -> u64 + Send>;
+pub(crate) type Clock = Box<dyn Fn() -> u64 + Send>;
 /// Takes the certificates for new handshakes.
-type Install = Box<dyn Fn(Vec<Certificate>) + Send>;
-
-/// A command to the thread.
-enum Command {
-    /// Look now, because a person asked for orders.
-    Look,
-    /// Use other options.
-    Change(Box<AcmeOptions>),
-}
-
-/// The thread that orders certificates. Dropping this value ends the thread after its present request.
-pub struct Acme {
-    commands: Option<Sender<Command>>,
-    watch: AcmeWatch,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// The certificates before the thread starts. A name without a certificate has a self-signed one.
-pub struct Prepared {
-    worker: Worker,
-}
-
-impl Prepared {
-    /// Reads the folder. A folder that cannot be used is no error: then all names have self-signed
-    /// certificates, and the thread tries again.
-    pub fn new(options: AcmeOptions, clock: impl Fn() -> u64 + Send + 'static) -> Self {
-        let folder = StateFolder::new(&options.folder);
-        let watch = AcmeWatch::default();
-        let mut worker = Worker {
-            options,
-            folder,
-            clock: Box::new(clock),
-            install: Box::new(drop),
-            installed: BTreeMap::new(),
-            validations: ServedValidations::default(),
-            watch,
-        };
-        let created = worker.folder.create();
-        worker.note_folder(created.err());
-        worker.look();
-        worker.report();
-        Self { worker }
-    }
-
-    /// Returns the certificates, in the order of the names.
-    pub fn certificates(&self) -> Vec<Certificate> {
-        self.worker.certificates()
-    }
-
-    /// Starts the thread. `install` gets all certificates each time that one changes.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
-    pub fn start(self, install: impl Fn(Vec<Certificate>) + Send + 'static) -> io::Result<Acme> {
-        let mut worker = self.worker;
-        worker.install = Box::new(install);
-        let (commands, mut receiver) = mpsc::channel(COMMANDS_MAX);
-        let watch = worker.watch.clone();
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let run = move || {
-            // The state of a pass is on disk, so the next pass may begin after any step of this one.
-            while catch_unwind(AssertUnwindSafe(|| runtime.block_on(worker.run(&mut receiver)))).is_err() {
-                thread::sleep(PAUSE_AFTER_PANIC);
-            }
-        };
-        let thread = thread::Builder::new().name("acme".to_owned()).spawn(run)?;
-        Ok(Acme { commands: Some(commands), watch, thread: Some(thread) })
-    }
-}
-
-impl Acme {
-    /// Returns a handle that reads the state.
-    pub fn watch(&self) -> AcmeWatch {
-        self.watch.clone()
-    }
-
-    /// Asks for orders of these names now. The status shows when they are done.
-    pub fn renew(&self, names: &[String]) {
-        self.watch.requested_mut().extend(names.iter().cloned());
-        for certificate in &mut self.watch.status_mut().certificates {
-            certificate.is_requested |= names.contains(&certificate.name);
-        }
-        // A full queue wakes the thread too.
-        self.send(Command::Look);
-    }
-
-    /// Changes the options, and passes all certificates to `install` again.
-    pub fn change(&self, options: AcmeOptions) {
-        self.send(Command::Change(Box::new(options)));
-    }
-
-    /// Sends a command. A queue that is full for a long time belongs to a thread that hangs, so the caller
-    /// does not wait.
-    fn send(&self, command: Command) {
-        if self.commands.as_ref().is_some_and(|commands| commands.try_send(command).is_err()) {
-            tracing::warn!("the thread of [acme] is busy: a command is lost");
-        }
-    }
-}
-
-impl Drop for Acme {
-    /// Does not wait for the thread, because a request to the ACME server may take 30 s. The end of the
-    /// process ends it, and the next start continues the order.
-    fn drop(&mut self) {
-        self.commands = None;
-        drop(self.thread.take());
-    }
-}
+pub(crate) type Install = Box<dyn Fn(Vec<Certificate>) + Send>;
 
 /// The certificate of a name, as new handshakes use it.
 struct Installed {
@@ -158,54 +38,71 @@ struct Installed {
 type Stamp = (u64, u64, i64, i64);
 
 /// The state of the thread.
-struct Worker {
+pub(crate) struct Worker {
     options: AcmeOptions,
     folder: StateFolder,
     clock: Clock,
     install: Install,
     installed: BTreeMap<String, Installed>,
     validations: ServedValidations,
+    removals: Removals,
     watch: AcmeWatch,
 }
 
 impl Worker {
-    async fn run(&mut self, commands: &mut Receiver<Command>) {
-        loop {
-            self.pass().await;
-            match timeout(PAUSE, commands.recv()).await {
-                Ok(None) => return,
-                Ok(Some(command)) => self.obey(command),
-                Err(_) => {}
-            }
-        }
+    /// Reads the folder. Certificates go nowhere until [`install_by`](Self::install_by).
+    pub(crate) fn new(options: AcmeOptions, clock: Clock) -> Self {
+        let folder = StateFolder::new(&options.folder);
+        let mut worker = Self {
+            options,
+            folder,
+            clock,
+            install: Box::new(drop),
+            installed: BTreeMap::new(),
+            validations: ServedValidations::default(),
+            removals: Removals::default(),
+            watch: AcmeWatch::default(),
+        };
+        let created = worker.folder.create();
+        worker.note_folder(created.err());
+        worker.look();
+        worker.report();
+        worker
     }
 
-    fn obey(&mut self, command: Command) {
-        match command {
-            Command::Look => {}
-            Command::Change(options) => {
-                self.folder = StateFolder::new(&options.folder);
-                self.options = *options;
-                self.installed.retain(|name, _| self.options.domains.contains(name));
-                let created = self.folder.create();
-                self.note_folder(created.err());
-                self.look();
-                (self.install)(self.certificates());
-            }
-        }
+    /// Passes certificates to `install` from now on.
+    pub(crate) fn install_by(&mut self, install: Install) {
+        self.install = install;
+    }
+
+    /// Returns a handle that reads the state.
+    pub(crate) fn watch(&self) -> AcmeWatch {
+        self.watch.clone()
+    }
+
+    /// Uses other options, and passes all certificates to `install` again.
+    pub(crate) fn change(&mut self, options: AcmeOptions) {
+        self.folder = StateFolder::new(&options.folder);
+        self.options = options;
+        self.removals = Removals::default();
+        self.installed.retain(|name, _| self.options.domains.contains(name));
+        let created = self.folder.create();
+        self.note_folder(created.err());
+        self.look();
+        (self.install)(self.certificates());
     }
 
     /// Looks at the folder, and orders what is due.
-    async fn pass(&mut self) {
+    pub(crate) async fn pass(&mut self, dns: &Dns) {
         self.validations.refresh(&self.folder);
         if self.look() {
             (self.install)(self.certificates());
         }
         let due = self.due_names();
-        if !due.is_empty() {
+        if !due.is_empty() || self.removals.are_due(&self.folder, dns) {
             let locked = self.folder.create().and_then(|()| self.folder.lock());
             match locked {
-                Ok(Some(lock)) => self.work(due, &lock).await,
+                Ok(Some(lock)) => self.work(due, dns, &lock).await,
                 // Another machine orders now.
                 Ok(None) => {}
                 Err(error) => self.note_folder(Some(error)),
@@ -228,9 +125,10 @@ impl Worker {
 
     /// Orders the names that are still due. Another machine may have ordered them before this one got the
     /// lock.
-    async fn work(&mut self, names: Vec<String>, _lock: &FolderLock) {
+    async fn work(&mut self, names: Vec<String>, dns: &Dns, _lock: &FolderLock) {
         let cleaned = self.folder.forget_answers();
         self.note_folder(cleaned.err());
+        self.remove_old_records(dns).await;
         if self.look() {
             (self.install)(self.certificates());
         }
@@ -256,7 +154,7 @@ impl Worker {
             if !self.write_due(&name, &self.due(&name)) {
                 break;
             }
-            let done = self.order(&http, &name).await;
+            let done = self.order(&http, dns, &name).await;
             self.watch.requested_mut().remove(&name);
             let is_away = matches!(done, Err(AcmeError::Unreachable(_)));
             match done {
@@ -271,22 +169,31 @@ impl Worker {
         }
     }
 
+    /// Removes the records that a kill or a failed hook left behind.
+    async fn remove_old_records(&mut self, dns: &Dns) {
+        if self.removals.are_due(&self.folder, dns) {
+            let removed = self.removals.attempt(&self.folder, dns).await;
+            let fault = removed.inspect_err(|error| tracing::warn!("an old record stays: {error}")).err();
+            self.watch.status_mut().record_fault = fault.map(|error| error.to_string());
+        }
+    }
+
     /// Orders one name. If the server has lost the account, the same key is registered again.
-    async fn order(&self, http: &AcmeHttp, name: &str) -> Result<String, AcmeError> {
-        match self.try_order(http, name).await {
+    async fn order(&self, http: &AcmeHttp, dns: &Dns, name: &str) -> Result<String, AcmeError> {
+        match self.try_order(http, dns, name).await {
             Err(AcmeError::NoAccount) => {
                 forget(&self.folder, &self.options)?;
-                self.try_order(http, name).await
+                self.try_order(http, dns, name).await
             }
             done => done,
         }
     }
 
-    async fn try_order(&self, http: &AcmeHttp, name: &str) -> Result<String, AcmeError> {
+    async fn try_order(&self, http: &AcmeHttp, dns: &Dns, name: &str) -> Result<String, AcmeError> {
         let account = account(http, &self.folder, &self.options).await?;
         let (folder, options) = (&self.folder, &self.options);
         let (replaced, noted) = (self.ordered(name), self.due(name).noted);
-        Ordering { account: &account, folder, options, name, replaced, noted }.run().await
+        Ordering { account: &account, folder, options, dns, name, replaced, noted }.run().await
     }
 
     /// Asks the server when a certificate should be renewed (RFC 9773).
@@ -388,7 +295,8 @@ impl Worker {
         is_changed
     }
 
-    fn certificates(&self) -> Vec<Certificate> {
+    /// Returns the certificates, in the order of the names.
+    pub(crate) fn certificates(&self) -> Vec<Certificate> {
         let names = self.options.domains.iter();
         names.filter_map(|name| Some(self.installed.get(name)?.certificate.clone())).collect()
     }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use mlua::{Lua, Table};
-use tollgate_http::RequestHead;
 use tollgate_http::route::MatchedPath;
+use tollgate_http::{HeadReader, Limits, RequestHead};
+use uuid::Uuid;
 
 use crate::body::Body;
 use crate::caller::Caller;
@@ -80,6 +81,23 @@ impl fmt::Debug for Context {
 }
 
 impl Request {
+    /// Creates the request of a call that no client caused. The called function cannot read it.
+    pub(crate) fn placeholder(id: Uuid, trace_rule: TraceRule) -> Option<Self> {
+        let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: none\r\n\r\n");
+        Some(Self {
+            head: HeadReader::default().read(&mut text, &Limits::default()).ok().flatten()?,
+            place: MatchedPath::default(),
+            remote_addr: None,
+            tls: None,
+            id: RequestId::Made(id),
+            time_us: 0,
+            caller: None,
+            trace_rule,
+            body: Bytes::new().into(),
+            context: Context::default(),
+        })
+    }
+
     /// Returns the same request with the path that another route matched.
     pub fn at(self: Rc<Self>, place: MatchedPath) -> Rc<Self> {
         let own = Rc::try_unwrap(self).unwrap_or_else(|shared| Self {

@@ -12,10 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
-use tollgate_http::route::MatchedPath;
-use tollgate_http::{HeadReader, Limits};
 use tollgate_value::TIMESTAMP_LAST_US;
 use uuid::Uuid;
 
@@ -25,10 +23,9 @@ use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::host::Host;
-use crate::id::RequestId;
 use crate::loaded_script::LoadedScript;
 use crate::memory::{check_memory, string_within, watched};
-use crate::request::{Context, Request};
+use crate::request::Request;
 use crate::sys::operation;
 use crate::tls::ClientCertificate;
 use crate::trace::TraceRule;
@@ -155,7 +152,8 @@ fn load(
     let broken = |error: mlua::Error| unfit(error.to_string());
     let vm = host.vm();
     let wrap = wrapper(&vm.lua, &vm.waits, &vm.parts.options.clock, (service, fakes)).map_err(broken)?;
-    let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
+    let request = Request::placeholder(Uuid::nil(), TraceRule::TakeOrMake);
+    let request = Rc::new(request.ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {
         let (name, function) = match pair.map_err(broken)? {
@@ -173,23 +171,6 @@ fn load(
     }
     tests.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
     Ok(tests)
-}
-
-/// Creates the placeholder request for the call of a test. The test cannot read this request.
-fn no_request() -> Option<Request> {
-    let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    Some(Request {
-        head: HeadReader::default().read(&mut text, &Limits::default()).ok().flatten()?,
-        place: MatchedPath::default(),
-        remote_addr: None,
-        tls: None,
-        id: RequestId::Made(Uuid::nil()),
-        time_us: 0,
-        caller: None,
-        trace_rule: TraceRule::TakeOrMake,
-        body: Bytes::new().into(),
-        context: Context::default(),
-    })
 }
 
 /// Creates the function that turns a test into a handler.

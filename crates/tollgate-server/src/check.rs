@@ -4,14 +4,15 @@ use tollgate_http::Methods;
 use tollgate_script::{Host, RecordFields};
 
 use crate::app::Hosts;
+use crate::dns_hook;
 use crate::options::{HandlerSpec, RouteSpec, ServerOptions, SourceFault};
 
-/// Loads the scripts of every route in the way of a worker, and returns the faults as text.
+/// Loads the scripts of every route in the way of a worker, and the hook. Returns the faults as text.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
     script_faults(options).into_iter().map(|fault| fault.text).collect()
 }
 
-/// Loads the scripts of every route, and returns the faults with file and line.
+/// Loads the scripts of every route and the hook, and returns the faults with file and line.
 pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     let hosts = match Hosts::new(options, &[]) {
         Ok(hosts) => hosts,
@@ -19,6 +20,7 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     };
     let mut faults: Vec<_> =
         options.routes.iter().filter_map(|route| check(route, hosts.of(route))).collect();
+    faults.extend(dns_hook::fault(options));
     faults.dedup();
     faults
 }

@@ -46,6 +46,7 @@ mod conn;
 mod cors;
 mod deadline;
 mod dev;
+mod dns_hook;
 mod error;
 mod handler;
 mod https;
@@ -78,6 +79,7 @@ mod worker_thread;
 
 pub use app::Sources;
 pub use check::{check_scripts, methods_of, script_faults};
+pub use dns_hook::{DnsHook, DnsHookSource};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, ItemKey, ItemReader};
 pub use listen::Listeners;
@@ -88,11 +90,11 @@ pub use options::stream::{
 };
 pub use options::{
     AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
-    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, EncodedSlashes, FailureLimit, HandlerSpec,
-    HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile, MediaRange,
-    MediaTypes, MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind,
-    RequestIds, RouteAuth, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
-    SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
+    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, DnsHookSpec, EncodedSlashes, FailureLimit,
+    HandlerSpec, HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile,
+    MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec,
+    RedirectKind, RequestIds, RouteAuth, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, SecretForm,
+    ServerOptions, SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
     SignatureSeparator, SourceFault, SpoolOptions, Traces, VerifyKeys, VerifySecret, VerifySpec,
 };
 pub use origin::split_pattern;

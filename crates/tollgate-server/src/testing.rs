@@ -7,7 +7,6 @@ mod isolation;
 mod sample;
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::rc::Rc;
@@ -17,8 +16,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tollgate_http::{RequestError, RequestHead, UriScheme};
 use tollgate_script::{
-    CallError, Caller, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test,
-    TestReply, TestRequest, TestService, TestSignature, TlsSession,
+    CallError, Caller, ClientCertificate, Clock, FakeBackends, Host, HostOptions, RequestId, Test, TestReply,
+    TestRequest, TestService, TestSignature, TlsSession,
 };
 use uuid::Uuid;
 
@@ -80,7 +79,8 @@ pub fn run_tests(
     for name in names.iter().filter(|name| name.contains(filter)) {
         let Stage { tests, notes, _scratch } = Stage::new(options, app, file, root)?;
         let Some(test) = tests.into_iter().find(|test| test.name == *name) else { continue };
-        let result = runtime.block_on(run(&test));
+        // The returned value of a test is ignored.
+        let result = runtime.block_on(test.call().finish());
         let notes = notes.take();
         let failure = result.err().map(|error| TestFailure { error, notes });
         report(TestResult { name: test.name, line: test.line, failure });
@@ -121,20 +121,6 @@ impl Stage {
         });
         let tests = host.load_tests(file, root, &ask, &fakes).map_err(|error| unusable(&error))?;
         Ok(Self { tests, notes, _scratch: scratch })
-    }
-}
-
-/// Runs a test to its end. The returned value of the test is ignored.
-async fn run(test: &Test) -> Result<(), CallError> {
-    let mut call = test.call();
-    loop {
-        match call.resume() {
-            Step::Sliced => {}
-            Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
-            Step::Done(result) => return result.map(drop),
-            Step::Passed(_) => return Ok(()),
-            Step::Streams(_) | Step::Ended(_) => return Ok(()),
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tollgate_acme::{Acme, AcmeWatch, Prepared};
-use tollgate_server::{Certificate, ServerTls};
+use tollgate_acme::{Acme, AcmeWatch, OpenDns, Prepared, RecordChange};
+use tollgate_server::{Certificate, DnsHook, ServerTls, ServerWatch};
 
 use crate::config::Config;
 use crate::wall;
@@ -38,10 +38,11 @@ impl PreparedCertificates {
     }
 
     /// Starts to order. The server serves already, because the ACME server asks it.
-    pub(crate) fn start(self) -> AcmeCertificates {
+    pub(crate) fn start(self, server: &ServerWatch) -> AcmeCertificates {
         let Self { tls, acme } = self;
         let present = tls.clone();
-        let acme = acme.map(|acme| acme.start(move |certificates| install(&present, certificates)));
+        let acme =
+            acme.map(|acme| acme.start(hook_of(server), move |certificates| install(&present, certificates)));
         let acme = acme.and_then(|started| {
             let failed =
                 |error: &std::io::Error| tracing::error!(%error, "no certificate is ordered: no thread");
@@ -52,13 +53,13 @@ impl PreparedCertificates {
 }
 
 impl AcmeCertificates {
-    /// Changes to another configuration, which serves already.
-    pub(crate) fn change(&mut self, config: &Config) {
+    /// Changes to another configuration, which the server serves already.
+    pub(crate) fn change(&mut self, config: &Config, server: &ServerWatch) {
         *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = config.server.tls.clone();
         match (&self.acme, &config.acme) {
-            (Some(acme), Some(new)) => acme.change(new.options.clone()),
+            (Some(acme), Some(new)) => acme.change(new.options.clone(), hook_of(server)),
             (Some(_), None) => self.acme = None,
-            (None, Some(_)) => *self = PreparedCertificates::new(config).start(),
+            (None, Some(_)) => *self = PreparedCertificates::new(config).start(server),
             (None, None) => {}
         }
     }
@@ -94,6 +95,25 @@ pub(crate) fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<String>,
     let found = names.iter().find(|known| known.eq_ignore_ascii_case(name));
     let unknown = || format!("domains in [acme] has no {name:?}: it has {}", names.join(", "));
     Ok(vec![found.ok_or_else(unknown)?.clone()])
+}
+
+/// A hook of the configuration, as the orders use it.
+struct OpenHook(DnsHook);
+
+impl tollgate_acme::DnsHook for OpenHook {
+    fn set<'a>(&'a self, name: &'a str, value: &'a str) -> RecordChange<'a> {
+        Box::pin(self.0.set(name, value))
+    }
+
+    fn remove<'a>(&'a self, name: &'a str, value: &'a str) -> RecordChange<'a> {
+        Box::pin(self.0.remove(name, value))
+    }
+}
+
+/// Returns the hook of the present configuration.
+fn hook_of(server: &ServerWatch) -> Option<OpenDns> {
+    let source = server.dns_hook()?;
+    Some(Box::new(move || Ok(Box::new(OpenHook(source.open()?)))))
 }
 
 fn install(tls: &PresentTls, certificates: Vec<Certificate>) {

@@ -110,7 +110,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let mut present = Present::new(command, config.clone(), &sources, &addresses, reporters.admin.as_ref());
     reporters.observer.note_reload(|reloads| reloads.serves(&present.version, config));
     reporters.observer.see_server(server.watch());
-    let mut certificates = certificates.start();
+    let mut certificates = certificates.start(&server.watch());
     reporters.observer.show_acme(certificates.watch());
     announce(config, &addresses, reporters.admin.as_ref(), https.as_deref())?;
     reporters.notifier.ready();
@@ -366,7 +366,9 @@ fn reload(present: &mut Present, running: &mut Running<'_>, reporters: &Reporter
     let Running { server, log, destinations, certificates } = running;
     reporters.notifier.reloading();
     let reloaded = present.reload(server, log, destinations, &reporters.observer);
-    certificates.change(&present.config);
+    if reloaded.code == 0 {
+        certificates.change(&present.config, &server.watch());
+    }
     destinations.show(&reporters.observer);
     reporters.observer.show_acme(certificates.watch());
     reporters.notifier.ready();

@@ -37,7 +37,7 @@ pub(crate) fn faults(path: &Path, config: &Config) -> anyhow::Result<Vec<String>
     anyhow::bail!("{count} scripts were not checked: this tollgate is built without its feature \"types\"")
 }
 
-/// Returns the scripts of routes, and the tests of the folder and of its apps.
+/// Returns the scripts of routes, the hook, and the tests of the folder and of its apps.
 fn files(path: &Path, config: &Config) -> Files {
     let mut files = scripts(&config.server);
     let own = test::root_of(path);
@@ -51,7 +51,8 @@ fn files(path: &Path, config: &Config) -> Files {
 
 fn scripts(server: &ServerOptions) -> Files {
     let mut files = Files::new();
-    for (file, root) in server.routes.iter().flat_map(RouteSpec::scripts) {
+    let hook = server.dns_hook.iter().map(|hook| (&*hook.file, &*hook.root));
+    for (file, root) in server.routes.iter().flat_map(RouteSpec::scripts).chain(hook) {
         files.entry(root.to_owned()).or_default().insert(file.to_owned());
     }
     files

@@ -10,6 +10,7 @@ mod conditions;
 mod cookies;
 mod documents;
 mod forms;
+mod hook;
 mod json;
 mod library;
 mod loading;

@@ -6,6 +6,7 @@ mod auth;
 mod client_certificate;
 mod collect;
 mod dev;
+mod dns_hook;
 mod https;
 mod listen;
 mod media_types;
@@ -31,6 +32,7 @@ pub use auth::{AuthSpec, FailureLimit, JwtKeys, JwtSpec, LoadedFile, RouteAuth};
 pub use client_certificate::ClientCertificateRule;
 pub use collect::{CollectContent, CollectReply, CollectSpec};
 pub use dev::{Dev, SourceFault};
+pub use dns_hook::DnsHookSpec;
 pub use https::{Hsts, HttpsOptions, RedirectKind};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use media_types::{MediaRange, MediaTypes};
@@ -53,6 +55,8 @@ pub struct ServerOptions {
     /// The folder of answers to challenges of an ACME server, each in a file with the name of its token.
     /// `None`: such requests find a route like all others.
     pub challenges: Option<PathBuf>,
+    /// The hook for challenges of an ACME server by DNS. Workers do not run it.
+    pub dns_hook: Option<DnsHookSpec>,
     /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
     /// Maximum number of connections that the kernel holds before they are accepted.
@@ -524,6 +528,7 @@ pub(crate) mod tests {
             tls: None,
             https: HttpsOptions::default(),
             challenges: None,
+            dns_hook: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

@@ -12,6 +12,7 @@ use tollgate_log::Log;
 
 use crate::accept::Inboxes;
 use crate::app::Sources;
+use crate::dns_hook;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::observe::WorkerCells;
@@ -93,7 +94,7 @@ impl Server {
             }
             sources => sources?,
         };
-        Ok((server, sources))
+        Ok((server, with_hook(sources, &plan)))
     }
 
     /// Returns a handle that reads the state of the server.
@@ -118,8 +119,8 @@ impl Server {
         let plan = Arc::new(Plan::new(options, log, Some(&before))?);
         let built = Built::by(&self.offers, &plan)?;
         self.capacity.limit(&plan.options.capacity);
-        *serving() = plan;
-        let sources = built.sources.clone();
+        *serving() = plan.clone();
+        let sources = with_hook(built.sources.clone(), &plan);
         built.commit()?;
         Ok(sources)
     }
@@ -138,6 +139,12 @@ impl Server {
             let _ = worker.join();
         }
     }
+}
+
+/// Adds the files of the hook, which no worker loads.
+fn with_hook(mut sources: Sources, plan: &Plan) -> Sources {
+    sources.own.extend(dns_hook::sources(&plan.options));
+    sources
 }
 
 impl Drop for Server {

@@ -8,6 +8,7 @@ use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
 use crate::auth::RemoteKeys;
+use crate::dns_hook::DnsHookSource;
 use crate::observe::{
     CLASSES, HandshakeEnd, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells,
 };
@@ -114,6 +115,12 @@ impl ServerWatch {
         plan: Arc<Mutex<Arc<Plan>>>,
     ) -> Self {
         Self { capacity: capacity.clone(), workers: workers.into(), plan }
+    }
+
+    /// Returns the hook of the current configuration, with its backends. `None`: there is none.
+    pub fn dns_hook(&self) -> Option<DnsHookSource> {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        DnsHookSource::of(plan, self.capacity.clone())
     }
 
     /// Returns the state of the backends, in the order of the configuration.

@@ -1,15 +1,14 @@
 //! Backends in tests. Functions of the test answer the requests of scripts, in the VM of the test and without
 //! a socket.
 
-use std::future::poll_fn;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use tollgate_http::Limits;
 use tollgate_http::route::MatchedPath;
 use tollgate_script::{
-    CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Host,
-    LoadedScript, Outcome, Request, RequestId, Step, TestRequest, TraceRule,
+    Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Host, LoadedScript,
+    Request, RequestId, TestRequest, TraceRule,
 };
 use uuid::Uuid;
 
@@ -69,30 +68,12 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         body: content.unwrap_or_default().into(),
         context: Context::default(),
     };
-    let outcome = run(handler, request).await.map_err(|error| invalid(error.to_string()))?;
+    let outcome = handler.call(Rc::new(request)).finish().await;
+    let passed = || "a backend of a test returned tollgate.pass: allowed is a reply".to_owned();
+    let outcome = outcome.map_err(|error| error.to_string()).and_then(|done| done.ok_or_else(passed));
+    let outcome = outcome.map_err(invalid)?;
     let status = outcome.status;
     let reply = Reply::from(outcome);
     let content: Bytes = reply.content.clone();
     Ok(Fetched { status, fields: reply.all_fields(), content })
-}
-
-async fn run(handler: &LoadedScript, request: Request) -> Result<Outcome, CallError> {
-    let mut call = handler.call(Rc::new(request));
-    loop {
-        match call.resume() {
-            Step::Sliced => {}
-            Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
-            Step::Done(result) => return result,
-            Step::Passed(_) => {
-                return Err(CallError::Reply(
-                    "a backend of a test returned tollgate.pass: allowed is a reply".to_owned(),
-                ));
-            }
-            Step::Streams(outcome) => return Ok(outcome),
-            Step::Ended(ended) => {
-                let no_head = || CallError::Reply("the reply ended before its head".to_owned());
-                return Err(ended.err().unwrap_or_else(no_head));
-            }
-        }
-    }
 }

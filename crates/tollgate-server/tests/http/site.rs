@@ -59,6 +59,7 @@ impl Site {
             tls: None,
             https: HttpsOptions::default(),
             challenges: None,
+            dns_hook: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

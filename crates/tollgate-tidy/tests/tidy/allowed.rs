@@ -145,7 +145,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Types that the server holds.
             &["loaded_script"],
             &["host"],
-            &["renewal", "testing"],
+            &["hook", "renewal", "testing"],
             &["lib"],
         ],
     ),
@@ -266,7 +266,10 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Proof of the caller, which counts failures like a rate.
             &["auth"],
             &["app", "handler"],
-            &["check", "service"],
+            &["service"],
+            // Hooks use the backends of a service.
+            &["dns_hook"],
+            &["check"],
             // The parts that connections share, the search for the route of a request, and connections.
             &["worker"],
             &["admit", "reload", "vm_keeper"],

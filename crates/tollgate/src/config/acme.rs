@@ -3,11 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tollgate_acme::{
     AcmeOptions, ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, StateFolder,
 };
-use tollgate_server::{ListenSpec, OwnFile};
+use tollgate_server::{DnsHookSpec, ListenSpec, OwnFile};
 
 use super::defaults::TLS_DIR;
 use super::key::{keys, write};
@@ -15,6 +16,7 @@ use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_list, quoted_path};
 use super::section::{Section, Written};
 use super::ship_store::secret;
+use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use super::value::{Named, names};
 
 /// The names of directories that need no URL.
@@ -23,7 +25,7 @@ const DIRECTORIES: [(&str, &str); 2] =
 
 impl Named for ChallengeKind {
     fn all() -> Vec<(&'static str, Self)> {
-        [Self::Http01, Self::TlsAlpn01].map(|kind| (kind.name(), kind)).into()
+        [Self::Http01, Self::TlsAlpn01, Self::Dns01].map(|kind| (kind.name(), kind)).into()
     }
 }
 
@@ -37,12 +39,18 @@ pub(crate) struct Acme {
     hmac_key_written: Option<String>,
     /// The files of secrets, by their keys.
     secret_files: Vec<(&'static str, PathBuf)>,
+    /// The hook for the DNS provider.
+    dns: Option<PathBuf>,
+    /// The folder of the modules of the hook.
+    folder: PathBuf,
+    /// Maximum time of one call of the hook.
+    dns_timeout: Duration,
 }
 
 keys! {
     pub(super) KEYS of Acme;
     /// The names of the server. Each one gets a certificate of its own.
-    domains [DOMAINS] = other("needed", "a list of host names and addresses");
+    domains [DOMAINS] = other("needed", "a list of host names, wildcards and addresses");
     /// The address that the ACME server may send notices to.
     email [EMAIL] = other("none", "a mail address");
     /// The ACME server.
@@ -50,8 +58,14 @@ keys! {
         text("letsencrypt", "`letsencrypt`, `letsencrypt-staging`, or the `https://` URL of a directory");
     /// Whether you agree to the terms of service of the ACME server.
     terms_agreed = switch(false) => terms_agreed;
-    /// How the ACME server checks that a name leads to this server.
+    /// How the ACME server checks that a name belongs to this server.
     challenge = one_of("http-01", names::<ChallengeKind>) => options.challenge;
+    /// The hook that sets and removes records at the DNS provider, for `dns-01`.
+    dns [DNS] = other("none", "a script with the functions `set` and `remove`");
+    /// How long the server waits after the set of a record, until all servers of the DNS provider have it.
+    dns_wait = duration(30 * SECOND_MS, 0..=HOUR_MS) => options.dns_wait;
+    /// How long one call of the hook may take from its first wait to its return.
+    dns_timeout = duration(MINUTE_MS, SECOND_MS..=HOUR_MS) => dns_timeout;
     /// The profile of the certificates, as the ACME server names it.
     profile [PROFILE] = other("none", "a name, such as `\"shortlived\"`");
     /// The authorities that the certificate of the ACME server may come from, in PEM.
@@ -90,6 +104,7 @@ pub(super) fn acme(root: &mut Section<'_>, folder: &Path, listen: &[ListenSpec])
         acme.options.folder = folder.join(written.value);
     }
     acme.read_external_account(&mut section, folder);
+    acme.dns = path(&mut section, DNS.name, PathTo::File).map(|written| folder.join(written.value));
     acme.check(&section);
     section.finish();
     Some(acme)
@@ -104,9 +119,18 @@ fn unwritten(folder: &Path) -> Acme {
         external_account: None,
         profile: None,
         challenge: ChallengeKind::default(),
+        dns_wait: Duration::ZERO,
         folder: folder.join(DIR.default_text()),
     };
-    Acme { options, terms_agreed: false, hmac_key_written: None, secret_files: Vec::new() }
+    Acme {
+        options,
+        terms_agreed: false,
+        hmac_key_written: None,
+        secret_files: Vec::new(),
+        dns: None,
+        folder: folder.to_owned(),
+        dns_timeout: Duration::ZERO,
+    }
 }
 
 impl Acme {
@@ -131,14 +155,38 @@ impl Acme {
                         terms_agreed = true if you agree";
             section.fault_of("terms_agreed", text);
         }
-        let is_address = |name: &&String| name.parse::<IpAddr>().is_ok();
-        if self.options.challenge == ChallengeKind::TlsAlpn01
-            && let Some(address) = self.options.domains.iter().find(is_address)
+        let kind = self.options.challenge;
+        let find = |is_unfit: fn(&String) -> bool| self.options.domains.iter().find(|name| is_unfit(name));
+        if kind != ChallengeKind::Http01
+            && let Some(address) = find(|name| name.parse::<IpAddr>().is_ok())
         {
             let text =
                 format!("domains in [acme] has the address {address}, which needs challenge = \"http-01\"");
             section.fault_of(DOMAINS.name, text);
         }
+        if kind != ChallengeKind::Dns01
+            && let Some(name) = find(|name| name.starts_with("*."))
+        {
+            let text = format!(
+                "domains in [acme] has the wildcard {name}, which needs challenge = \"dns-01\" and a hook in \
+                 dns"
+            );
+            section.fault_of(DOMAINS.name, text);
+        }
+        let has_hook = section.has(DNS.name);
+        if has_hook != (kind == ChallengeKind::Dns01) {
+            let text = if has_hook {
+                "dns in [acme] has no effect: write challenge = \"dns-01\", or remove dns"
+            } else {
+                "challenge = \"dns-01\" in [acme] needs a hook for the DNS provider: write dns = \"dns.luau\""
+            };
+            section.fault_of(if has_hook { DNS.name } else { "challenge" }, text);
+        }
+    }
+
+    /// Returns the hook for the DNS provider.
+    pub(crate) fn dns_hook(&self) -> Option<DnsHookSpec> {
+        Some(DnsHookSpec { file: self.dns.clone()?, root: self.folder.clone(), timeout: self.dns_timeout })
     }
 
     /// Returns the folder of answers to challenges.
@@ -146,9 +194,10 @@ impl Acme {
         StateFolder::new(&self.options.folder).challenges()
     }
 
-    /// Returns the folder of keys, and the files of secrets.
+    /// Returns the folder of keys, the hook, and the files of secrets.
     pub(super) fn own_files(&self) -> Vec<OwnFile> {
         let mut own = vec![OwnFile::new("dir in [acme]", &self.options.folder)];
+        own.extend(self.dns.as_ref().map(|hook| OwnFile::new("dns in [acme]", hook)));
         own.extend(
             self.secret_files.iter().map(|(key, path)| OwnFile::new(format!("{key} in [acme]"), path)),
         );
@@ -168,6 +217,7 @@ impl Acme {
             (EMAIL.name, text(&options.email)),
             (DIRECTORY.name, Some(quoted(&options.directory))),
             (PROFILE.name, text(&options.profile)),
+            (DNS.name, self.dns.as_deref().map(quoted_path)),
             (CA_FILE.name, options.ca_file.as_deref().map(quoted_path)),
             (EAB_KEY_ID.name, key_id),
             (EAB_HMAC_KEY.name, hmac_key),
@@ -203,18 +253,13 @@ fn fault_of_domain(name: &str) -> Option<&'static str> {
     if name.parse::<IpAddr>().is_ok() {
         return None;
     }
-    if name.starts_with("*.") {
-        return Some(
-            "a wildcard needs the challenge dns-01, which is absent: use a certificate from a file, see \
-             docs/how-to/use-certificates-from-files.md",
-        );
-    }
+    let name = name.strip_prefix("*.").unwrap_or(name);
     let is_label = |label: &str| {
         let is_plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         (1..=63).contains(&label.len()) && is_plain && !label.starts_with('-') && !label.ends_with('-')
     };
     let is_name = name.len() <= 253 && name.split('.').all(is_label);
-    (!is_name).then_some("allowed is a host name without a port, or an address")
+    (!is_name).then_some("allowed is a host name without a port, a wildcard, or an address")
 }
 
 fn email(section: &mut Section<'_>) -> Option<String> {

@@ -207,6 +207,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             tls,
             https: tls_rules.https.clone(),
             challenges: acme.as_ref().map(Acme::challenges),
+            dns_hook: acme.as_ref().and_then(Acme::dns_hook),
             spool: SpoolOptions { reserve_bytes, ..options.spool },
             connection: ConnectionLimits {
                 handshake_timeout: tls_rules.handshake_timeout,

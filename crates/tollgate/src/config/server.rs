@@ -132,6 +132,7 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
         tls: None,
         https: HttpsOptions::default(),
         challenges: None,
+        dns_hook: None,
         backlog: 0,
         workers: 0,
         connection: ConnectionLimits::default(),

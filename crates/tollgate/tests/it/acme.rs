@@ -260,7 +260,13 @@ fn faults_of_acme_name_the_key() {
         assert!(printed(&output).contains(expect), "{}", printed(&output));
     };
     check("terms_agreed = true", "terms_agreed = false", "terms_agreed in [acme] is false");
-    check("\"a.test\"", "\"*.a.test\"", "a wildcard needs the challenge dns-01, which is absent");
+    let wildcard = "the wildcard *.a.test, which needs challenge = \"dns-01\" and a hook in dns";
+    check("\"a.test\"", "\"*.a.test\"", wildcard);
+    check("\"a.test\"", "\"*.*.test\"", "allowed is a host name without a port, a wildcard, or an address");
+    check("terms_agreed", "challenge = \"dns-01\"\nterms_agreed", "needs a hook for the DNS provider");
+    check("terms_agreed", "dns = \"dns.luau\"\nterms_agreed", "dns in [acme] has no effect");
+    let dns = "challenge = \"dns-01\"\ndns = \"dns.luau\"\nterms_agreed";
+    check("terms_agreed", dns, "dns.luau cannot be read");
     check("\"a.test\"", "\"a.test:443\"", "allowed is a host name without a port");
     check("\"a.test\"", "\"a.test\", \"A.test\"", "domains in [acme] has \"a.test\" twice");
     check("https://", "http://", "directory in [acme] is \"http://");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acme;
+mod acme_dns;
 mod admin;
 mod app_clock;
 mod app_tests;

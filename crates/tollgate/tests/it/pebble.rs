@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -30,6 +31,8 @@ pub(crate) struct Place {
     directory: SocketAddr,
     management: SocketAddr,
     names: SocketAddr,
+    /// The address of the API that sets and removes records of names.
+    pub(crate) provider: SocketAddr,
     /// The address with TLS of the server.
     pub(crate) tls: SocketAddr,
     /// The address without TLS of the server.
@@ -46,6 +49,7 @@ impl Place {
             directory: free(),
             management: free(),
             names: free(),
+            provider: free(),
             tls: free(),
             plain: free(),
         };
@@ -87,7 +91,7 @@ impl Place {
         let names = self.names.to_string();
         let mut dns = program("pebble-challtestsrv");
         dns.args(["-dnsserver", &names, "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-http01", ""]);
-        dns.args(["-https01", "", "-tlsalpn01", "", "-doh", "", "-management", &free().to_string()]);
+        dns.args(["-https01", "", "-tlsalpn01", "", "-doh", "", "-management", &self.provider.to_string()]);
         let mut pebble = program("pebble");
         pebble.args(["-strict", "-dnsserver", &names, "-config"]).arg(self.path("pebble.json"));
         pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
@@ -97,7 +101,7 @@ impl Place {
                 panic!("{}: {error}: `make pebble` builds it", command.get_program().display())
             })
         }));
-        for address in [self.directory, self.management] {
+        for address in [self.directory, self.management, self.provider] {
             eventually("Pebble listens", || TcpStream::connect(address).ok());
         }
         started
@@ -114,6 +118,25 @@ impl Place {
             self.directory,
             self.path("ca.pem"),
         )
+    }
+
+    /// Returns whether the name server has a TXT record with this name (RFC 1035 section 4).
+    pub(crate) fn has_record(&self, name: &str) -> bool {
+        let mut question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0".to_vec();
+        for label in name.split('.') {
+            question.push(u8::try_from(label.len()).unwrap());
+            question.extend(label.bytes());
+        }
+        question.extend(b"\0\0\x10\0\x01");
+        eventually("the name server answers", || {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            socket.send_to(&question, self.names).unwrap();
+            let mut answer = [0; 512];
+            let bytes = socket.recv(&mut answer).ok()?;
+            assert!(bytes > 12);
+            Some(u16::from_be_bytes([answer[6], answer[7]]) > 0)
+        })
     }
 
     /// Writes the authority of the certificates that the present Pebble issues.

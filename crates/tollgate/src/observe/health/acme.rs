@@ -11,7 +11,9 @@ pub(super) fn troubles_of(status: &AcmeStatus) -> Vec<(Code, String)> {
     let folder = folder.map(|fault| {
         (Code::CertificateOrderFailed, format!("dir in [acme] cannot be used, so no order is done: {fault}"))
     });
-    folder.into_iter().chain(status.certificates.iter().filter_map(trouble_of)).collect()
+    let record = status.record_fault.as_ref();
+    let record = record.map(|fault| (Code::DnsRecordLeft, format!("an old record stays: {fault}")));
+    folder.into_iter().chain(record).chain(status.certificates.iter().filter_map(trouble_of)).collect()
 }
 
 fn trouble_of(certificate: &CertificateReport) -> Option<(Code, String)> {
@@ -69,5 +71,7 @@ mod tests {
         let fault = AcmeStatus { folder_fault: Some("read-only".to_owned()), ..AcmeStatus::default() };
         let text = "dir in [acme] cannot be used, so no order is done: read-only";
         check(fault, Some((Code::CertificateOrderFailed, text)));
+        let fault = AcmeStatus { record_fault: Some("429".to_owned()), ..AcmeStatus::default() };
+        check(fault, Some((Code::DnsRecordLeft, "an old record stays: 429")));
     }
 }

@@ -126,6 +126,10 @@ impl Code {
             Self::CertificateSelfSigned => {
                 "wait for the first order. If it failed, correct what the reason names, then run `tollgate cert renew`"
             }
+            Self::DnsRecordLeft => {
+                "correct what the reason names, usually the hook: the server tries again at least once an \
+                 hour"
+            }
             Self::CertificateOrderFailed => {
                 "correct what the reason names, then run `tollgate cert renew`: the present certificate serves \
                  meanwhile"

@@ -63,10 +63,11 @@ pub(crate) enum Code {
     CertificateExpires,
     CertificateSelfSigned,
     CertificateOrderFailed,
+    DnsRecordLeft,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 51] = [
+    pub(crate) const ALL: [Self; 52] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -118,6 +119,7 @@ impl Code {
         Self::CertificateExpires,
         Self::CertificateSelfSigned,
         Self::CertificateOrderFailed,
+        Self::DnsRecordLeft,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -173,6 +175,7 @@ impl Code {
             Self::CertificateExpires => "certificate_expires",
             Self::CertificateSelfSigned => "certificate_self_signed",
             Self::CertificateOrderFailed => "certificate_order_failed",
+            Self::DnsRecordLeft => "dns_record_left",
         }
     }
 
@@ -228,7 +231,8 @@ impl Code {
             | Self::CertificateUnusable
             | Self::CertificateExpires
             | Self::CertificateSelfSigned
-            | Self::CertificateOrderFailed => Severity::Warning,
+            | Self::CertificateOrderFailed
+            | Self::DnsRecordLeft => Severity::Warning,
         }
     }
 }

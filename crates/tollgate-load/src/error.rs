@@ -16,6 +16,16 @@ pub enum SinkError {
         /// Path of the database.
         path: PathBuf,
     },
+    /// The system refuses the user of this process the file of the database, or its folder.
+    #[error(
+        "permission denied: database {}: use the user of the server, or let this user read and write the \
+         file and its folder",
+        path.display()
+    )]
+    Denied {
+        /// Path of the database.
+        path: PathBuf,
+    },
     /// The database failed, or the file is no database.
     #[error("cannot {action} in database {}", path.display())]
     Database {
@@ -222,6 +232,7 @@ impl SinkError {
         matches!(
             self,
             Self::Locked { .. }
+                | Self::Denied { .. }
                 | Self::Database { .. }
                 | Self::Moved { .. }
                 | Self::Folder { .. }

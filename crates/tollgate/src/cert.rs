@@ -11,7 +11,7 @@ use tollgate_acme::{CertificateReport, reports, request_orders};
 
 use crate::acme::{NO_ACME, chosen, now};
 use crate::cli::CertCommand;
-use crate::config::Config;
+use crate::config::{Config, denial};
 use crate::control::{Reloaded, Silence, ask_renew, ask_status};
 use crate::local_tls;
 use crate::print::{note, printable, table, to_stdout, write_table};
@@ -52,6 +52,10 @@ fn list(config: &Config) -> anyhow::Result<ExitCode> {
             files.certificate.display().to_string(),
             "-".to_owned(),
         ]);
+    }
+    // A folder that cannot be searched would look like a folder without certificates.
+    if let Some(refusal) = config.acme.as_ref().and_then(|acme| denial(&acme.options.folder.join("."))) {
+        bail!(refusal);
     }
     let ordered = config.acme.iter().flat_map(|acme| reports(&acme.options, now)).collect::<Vec<_>>();
     for CertificateReport { name, state, facts, next_order, .. } in &ordered {
@@ -99,7 +103,10 @@ fn renew(path: &Path, name: Option<&str>) -> anyhow::Result<ExitCode> {
         }
         Err(silence) => return Err(unanswered(path, dir, &silence)),
     };
-    let done = wait_for(dir, &names).map_err(|silence| unanswered(path, dir, &silence))?;
+    let status = wait_for(dir, &names).map_err(|silence| unanswered(path, dir, &silence))?;
+    let source = status["config"]["source"].as_str().unwrap_or_default();
+    note(&printable(&format!("the server of {source}, process {}, answered", status["process_id"])));
+    let done = of_names(&status, &names);
     to_stdout(|out| {
         let mut is_complete = true;
         for certificate in &done {
@@ -119,20 +126,23 @@ fn renew(path: &Path, name: Option<&str>) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Waits until the server has done the orders of these names. Returns what its status says of them.
-fn wait_for(dir: &Path, names: &[String]) -> Result<Vec<Value>, Silence> {
+/// Waits until the server has done the orders of these names. Returns its status.
+fn wait_for(dir: &Path, names: &[String]) -> Result<Value, Silence> {
     let begun = Instant::now();
     loop {
         let status: Value = ask_status(dir)?.parse().unwrap_or_default();
-        let all = status["certificates"].as_array().cloned().unwrap_or_default();
-        let is_one = |certificate: &Value| names.iter().any(|name| certificate["name"] == name.as_str());
-        let ours: Vec<_> = all.into_iter().filter(is_one).collect();
-        let is_done = ours.iter().all(|certificate| certificate["requested"] == false);
+        let is_done = of_names(&status, names).iter().all(|certificate| certificate["requested"] == false);
         if is_done || begun.elapsed() > RENEW_TIMEOUT {
-            return Ok(ours);
+            return Ok(status);
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// Returns the certificates of these names in a status.
+fn of_names(status: &Value, names: &[String]) -> Vec<Value> {
+    let is_one = |certificate: &&Value| names.iter().any(|name| certificate["name"] == name.as_str());
+    status["certificates"].as_array().into_iter().flatten().filter(is_one).cloned().collect()
 }
 
 fn local(config: &Path, names: &[String]) -> anyhow::Result<ExitCode> {

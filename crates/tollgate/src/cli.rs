@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cert;
+mod place;
 mod volumes;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use tollgate_ship::PutChecksum;
 use tollgate_value::parse_timestamp;
 
 pub(crate) use cert::CertCommand;
+pub(crate) use place::{ConfigOption, ConfigPath};
 pub(crate) use volumes::{FolderArguments, LoadVolume, TargetArguments, VolumeCommand};
 
 const EXAMPLES: &str = "\
@@ -64,15 +66,13 @@ pub(crate) enum Command {
     Serve(ServeCommand),
     /// Make a running server reload its configuration and scripts. After any fault nothing changes
     Reload {
-        /// The configuration file or folder of the server, or its log folder
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
     },
     /// Check the configuration and compile all scripts, without serving requests
     Check {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
         /// Print the whole configuration: every key, absolute paths, values of variables
         #[arg(long)]
         print: bool,
@@ -91,9 +91,8 @@ pub(crate) enum Command {
     },
     /// Run the tests of an app (tests/*.luau in its folder), without a server
     Test {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
         /// Run only tests with this text in their names
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
@@ -116,24 +115,25 @@ pub(crate) enum Command {
         /// The sink whose database is read [default: the first sink]
         #[arg(long, value_name = "NAME")]
         sink: Option<String>,
-        /// A configuration file, or the folder of an app
-        #[arg(long, value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigOption,
         /// The format of the rows
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
     /// Show the state of a running server: what is wrong and what to do, rates, latency, log, sinks
     Status {
-        /// The configuration file or folder of the server, or its log folder
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
         /// Show the state again each second, until Ctrl-C
         #[arg(long, conflicts_with = "json")]
         watch: bool,
         /// Print the whole state as one line of JSON
         #[arg(long)]
         json: bool,
+        /// End with 0 if all is well, 1 with warnings, 2 if the server is not ready, 3 if no server answers
+        #[arg(long, conflicts_with = "watch")]
+        exit_code: bool,
     },
     /// Check that each record of the log is in the database, or is accounted for
     Audit(AuditCommand),
@@ -161,9 +161,8 @@ pub(crate) enum AuthCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditCommand {
-    /// A configuration file, or the folder of an app
-    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigPath,
     /// Count across machines: this machine's log or databases, and the segments in a store. The store is a
     /// folder, s3://BUCKET/PREFIX, gs://, az://, or the name of a [ship.NAME]
     #[arg(long = "store", value_name = "STORE|DIR|NAME")]
@@ -198,9 +197,8 @@ pub(crate) struct SampleArguments {
 /// The options of `serve`. They apply to each configuration that the server loads.
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
-    /// A configuration file, or the folder of an app
-    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigPath,
     /// Listen on this address instead of `listen` in the configuration. Can be repeated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
@@ -226,9 +224,8 @@ pub(crate) struct ServeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadCommand {
-    /// A configuration file, or the folder of an app
-    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigPath,
     /// Load only this sink
     #[arg(long, value_name = "NAME")]
     pub(crate) sink: Option<String>,
@@ -281,9 +278,8 @@ fn put_checksum() -> impl TypedValueParser<Value = PutChecksum> {
 pub(crate) enum LogCommand {
     /// List logs and their segments
     Ls {
-        /// A log folder, the folder of an app, or a configuration file
-        #[arg(default_value = ".")]
-        dir: PathBuf,
+        #[command(flatten)]
+        dir: ConfigPath,
     },
     /// Print the records of all logs
     Cat {
@@ -309,9 +305,8 @@ pub(crate) enum LogCommand {
     },
     /// Check all checksums, chains and digests, and compare the logs with the database
     Verify {
-        /// A log folder, the folder of an app, or a configuration file
-        #[arg(default_value = ".")]
-        dir: PathBuf,
+        #[command(flatten)]
+        dir: ConfigPath,
     },
     /// Show all fields of one segment file, and mark each problem
     Dump {
@@ -320,9 +315,8 @@ pub(crate) enum LogCommand {
     },
     /// Repair the logs of dead servers, as a start does. Damaged segments are set aside, no file is deleted
     Repair {
-        /// A log folder, the folder of an app, or a configuration file
-        #[arg(default_value = ".")]
-        dir: PathBuf,
+        #[command(flatten)]
+        dir: ConfigPath,
         /// Print the repairs without doing them
         #[arg(long)]
         dry_run: bool,
@@ -334,9 +328,8 @@ pub(crate) enum LogCommand {
 pub(crate) struct ShipCommand {
     #[command(subcommand)]
     pub(crate) plan: Option<ShipPlan>,
-    /// A configuration file, or the folder of an app
-    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigPath,
     /// The folder of the store, or a store: s3://BUCKET/PREFIX, gs://, az://
     #[arg(long, value_name = "STORE|DIR")]
     pub(crate) to: Option<String>,
@@ -354,15 +347,13 @@ pub(crate) enum ShipPlan {
     Volume(VolumeCommand),
     /// Print what the stores cost in a month, at the rate of the present log
     Cost {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
     },
     /// Print the policy with the least rights that this machine needs in an s3:// store
     Policy {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigPath,
         /// Print the policy of a machine that loads
         #[arg(long)]
         load: bool,
@@ -372,9 +363,8 @@ pub(crate) enum ShipPlan {
 /// Which records are read, and where reading begins.
 #[derive(Debug, Args)]
 pub(crate) struct ReadCommand {
-    /// A log folder, the folder of an app, or a configuration file
-    #[arg(default_value = ".")]
-    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) dir: ConfigPath,
     /// Print only records of this stream
     #[arg(long, value_name = "NAME")]
     pub(crate) stream: Option<String>,
@@ -466,6 +456,8 @@ pub(crate) struct WrongUsage(pub(crate) &'static str);
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use clap::CommandFactory;
 
@@ -477,7 +469,7 @@ mod tests {
     #[test]
     fn the_folder_here_is_the_default() {
         let Command::Serve(serve) = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
-        assert_eq!(serve.config, PathBuf::from("."));
+        assert_eq!(&*serve.config, Path::new("."));
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
 
 /// Prints the logs with segments that must not be read yet.
 pub(crate) fn print_unsealed(dir: &Path) {
-    let live = ask(dir).map(|watermark| watermark.log);
+    let live = ask(dir).ok().map(|watermark| watermark.log);
     for log in log_ids(&DiskStorage, dir).unwrap_or_default() {
         let segments = segments(&DiskStorage, dir, log).unwrap_or_default();
         let open = segments.iter().filter(|(name, _)| name.state == SegmentState::Open).count() as u64;

@@ -59,7 +59,7 @@ use cli::{Cli, Command, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
 use print::note;
-use status::Shown;
+use status::{CodeOf, Shown};
 
 fn main() -> ExitCode {
     let code = run(Cli::parse().command).unwrap_or_else(|error| report_error(&error));
@@ -92,8 +92,15 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
         }
         Command::Status { config, watch: true, .. } => status::watch(&config),
-        Command::Status { config, json, .. } => {
-            status::run(&config, if json { Shown::Json } else { Shown::Screen })
+        Command::Status { config, json, exit_code, .. } => {
+            let shown = if json { Shown::Json } else { Shown::Screen };
+            if !exit_code {
+                return status::run(&config, shown, CodeOf::Command);
+            }
+            Ok(status::run(&config, shown, CodeOf::Server).unwrap_or_else(|error| {
+                report_error(&error);
+                ExitCode::from(status::UNANSWERED)
+            }))
         }
         Command::Audit(command) => audit::run(&command),
         Command::Auth(command) => auth::run(command),

@@ -1,6 +1,7 @@
 //! A reload reads the configuration again and checks it as a whole. After the check, either the whole
 //! configuration serves, or nothing changes.
 
+use std::path::absolute;
 use std::process::ExitCode;
 
 use tollgate_log::{Log, Schema};
@@ -21,7 +22,7 @@ use crate::watch::Watched;
 
 /// `tollgate reload`: asks the server of a configuration to reload, and prints the outcome.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let dir = log_folder(path);
+    let dir = log_folder(path)?;
     let Reloaded { code, text } = match ask_reload(&dir) {
         Ok(reloaded) => reloaded,
         Err(silence) => return Err(unanswered(path, &dir, &silence)),
@@ -143,12 +144,21 @@ impl Present {
         Ok(Change::in_short(changes.into_iter().chain(scripts).collect()))
     }
 
+    /// Returns the name of this server, for a person who may have asked the server of another folder.
+    fn server_name(&self) -> String {
+        let source = &self.config.source;
+        let source = absolute(source).unwrap_or_else(|_| source.clone());
+        format!("process {}, configuration {}", std::process::id(), source.display())
+    }
+
     fn report_done(&self, changes: &[Change]) -> Reloaded {
         let Version { number: version, loaded_at, digest, .. } = &self.version;
         let (routes, apps, count) =
             (self.config.server.routes.len(), self.config.mounts.len(), changes.len());
         tracing::info!(version, %loaded_at, digest, routes, apps, changes = count, "reloaded");
-        let mut text = format!("reloaded: version {version}, loaded at {loaded_at}, digest {digest}\n");
+        let server = self.server_name();
+        let mut text =
+            format!("reloaded: version {version}, {server}\nloaded at {loaded_at}, digest {digest}\n");
         for change in changes {
             let line = if change.needs_restart() {
                 tracing::warn!(version, "needs a restart: {change}");
@@ -181,7 +191,7 @@ impl Present {
         reasons.into_iter().map(|reason| reason + "\n").fold(
             Reloaded {
                 code,
-                text: format!("not reloaded, version {version} of {loaded_at} still serves:\n"),
+                text: format!("not reloaded, version {version} still serves, {}:\n", self.server_name()),
             },
             |mut told, line| {
                 told.text.push_str(&line);

@@ -10,7 +10,7 @@ use tollgate_log::DiskStorage;
 use tollgate_ship::{NodeName, OnceOutcome, Sent, ShipOnce, ship_once};
 
 use crate::cli::{ShipCommand, ShipPlan, WrongUsage};
-use crate::config::{Config, ConfigError, Fault, unfit_folder, unfit_log};
+use crate::config::{Config, ConfigError, Fault, denial, unfit_folder, unfit_log};
 use crate::load::print_unsealed;
 use crate::print::{counted, to_stdout};
 use crate::ship_plan;
@@ -33,6 +33,9 @@ fn ship(command: &ShipCommand) -> anyhow::Result<ExitCode> {
     let to = command.to.as_deref().ok_or(WrongUsage("--to is missing: name the folder or the store"))?;
     let node = check(&config, to)?;
     let dir = &config.log.dir;
+    if let Some(refusal) = denial(dir) {
+        bail!(refusal);
+    }
     if !dir.is_dir() {
         bail!("{} is no folder: nothing was recorded yet", dir.display());
     }

@@ -13,7 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row, Statement};
 
 use crate::cli::Format;
-use crate::config::Config;
+use crate::config::{Config, denial};
 use crate::print::{
     blob, printable, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
 };
@@ -65,6 +65,9 @@ fn answer(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> a
 }
 
 fn open(database: &Path) -> anyhow::Result<Connection> {
+    if let Some(refusal) = denial(database) {
+        bail!(refusal);
+    }
     if !database.is_file() {
         bail!("{} does not exist: no row was loaded yet", database.display());
     }

@@ -3,10 +3,11 @@
 use std::path::{Path, absolute};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use tollgate_ship::{FolderStore, ObjectStore, ObjectStoreOptions, Pacer, Store, StorePlace, is_volume};
 
 use crate::cli::StoreArguments;
+use crate::config::denial;
 
 /// Maximum bytes of one segment that is read from a store: twice the largest configurable size of a shipped
 /// segment.
@@ -25,6 +26,9 @@ pub(crate) fn open_store(place: &str, service: &StoreArguments) -> anyhow::Resul
         return Ok(Arc::new(ObjectStore::open(options, pacer)?));
     }
     let folder = absolute(Path::new(place)).with_context(|| format!("store {place:?}"))?;
+    if let Some(refusal) = denial(&folder) {
+        bail!(refusal);
+    }
     ensure!(folder.is_dir(), "store {} does not exist or is no folder: make or mount it", folder.display());
     ensure!(
         !is_volume(&folder),

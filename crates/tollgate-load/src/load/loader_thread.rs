@@ -426,7 +426,7 @@ impl LoaderThread {
             return false;
         }
         match error {
-            SinkError::Database { .. } | SinkError::RolledBack { .. } => {
+            SinkError::Denied { .. } | SinkError::Database { .. } | SinkError::RolledBack { .. } => {
                 let failures = self.failures.entry(log).or_default();
                 *failures += 1;
                 *failures >= FAILURES_OF_LOG

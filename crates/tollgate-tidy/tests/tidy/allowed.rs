@@ -216,8 +216,9 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate",
         &[
-            // The common parts of all commands: arguments, the configuration, output.
-            &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
+            // The common parts of all commands: the configuration, arguments, output.
+            &["config", "notify", "progress", "sys", "tracing_lines", "wall"],
+            &["cli"],
             &["certificates", "descriptors", "loader", "print", "store", "temporary", "version", "watch"],
             &["acme", "leases", "load_end"],
             &["local_tls"],

@@ -10,7 +10,7 @@ use tollgate_log::{DiskStorage, LogError, LogId, join_chain};
 use super::counts::Count;
 use super::line::{AccountLine, problems, sums};
 use super::side::Side;
-use crate::config::Config;
+use crate::config::{Config, may_exist};
 use crate::load_end::gap_text;
 use crate::print::{note, push_json_string, table, to_stdout, write_table};
 
@@ -24,7 +24,7 @@ pub(super) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
                 let space = if index > 0 { "\n" } else { "" };
                 writeln!(out, "{space}sink {}", sink.name())?;
             }
-            let account = match config.log.dir.is_dir() {
+            let account = match may_exist(&config.log.dir) {
                 true => audit(&DiskStorage, &config.log.dir, &sink.options)
                     .with_context(|| format!("cannot count the records of sink {}", sink.name())),
                 false => Ok(Audit::default()),

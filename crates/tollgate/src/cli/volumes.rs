@@ -8,6 +8,8 @@ use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo};
 use tollgate_ship::VolumeId;
 
+use super::place::ConfigPath;
+
 /// Commands on volumes. Each works beside a running server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
@@ -49,9 +51,8 @@ pub(crate) struct FolderArguments {
 /// The ship target whose volumes are meant.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArguments {
-    /// A configuration file, or the folder of an app
-    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigPath,
     /// The ship target [default: the only one with volumes]
     #[arg(long, value_name = "NAME")]
     pub(crate) ship: Option<String>,

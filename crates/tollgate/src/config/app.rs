@@ -20,6 +20,7 @@ use super::access::Reachable;
 use super::auth::Auths;
 use super::auth_file::AuthPlace;
 use super::defaults::APP_FILE;
+use super::denied::denial;
 use super::env::Environment;
 use super::fault::{Faults, Location};
 use super::inside::{access_beyond, check_inside, keep_inside};
@@ -223,8 +224,11 @@ fn app_dir(
         if written.value.is_empty() { defaults.folder.into() } else { defaults.folder.join(&written.value) };
     let wanted = dir.join(APP_FILE);
     if !wanted.is_file() {
-        let (found, wanted) = (&written.value, wanted.display());
-        let text = format!("dir in [[app]] is {found:?}, which has no {APP_FILE}: looked for {wanted}");
+        let found = &written.value;
+        let text = denial(&wanted).unwrap_or_else(|| {
+            let wanted = wanted.display();
+            format!("dir in [[app]] is {found:?}, which has no {APP_FILE}: looked for {wanted}")
+        });
         section.fault_at(&written.span, text);
         return None;
     }

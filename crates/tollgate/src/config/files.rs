@@ -9,6 +9,7 @@ use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
 use super::cors::{header_problem, is_own_field};
 use super::defaults::OFF;
+use super::denied::denial;
 use super::key::{Facts, inline, keys, set_defaults};
 use super::path::{PathTo, check_path};
 use super::quoted::{quoted, quoted_list, quoted_path};
@@ -114,7 +115,9 @@ pub(super) fn checked_dir(
     }
     let path = folder.join(&dir.value);
     if !path.is_dir() {
-        let text = format!("{what} is {:?}, which is not a folder: looked for {}", dir.value, path.display());
+        let text = denial(&path).unwrap_or_else(|| {
+            format!("{what} is {:?}, which is not a folder: looked for {}", dir.value, path.display())
+        });
         section.fault_at(&dir.span, text);
     } else if let Err(error @ (Errno::NOSYS | Errno::PERM)) = open_beneath(&path) {
         let text = format!(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 
 use super::collect;
+use super::denied::denial;
 use super::files;
 use super::key::{Facts, OwnValue, inline, keys};
 use super::proxy;
@@ -69,10 +70,10 @@ pub(super) fn scripts_beside(section: &mut Section<'_>, key: &'static str, folde
 fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder: &Path) -> PathBuf {
     let path = folder.join(&file.value);
     if !path.is_file() {
-        section.fault_at(
-            &file.span,
-            format!("{key} {:?} is not a file: looked for {}", file.value, path.display()),
-        );
+        let text = denial(&path).unwrap_or_else(|| {
+            format!("{key} {:?} is not a file: looked for {}", file.value, path.display())
+        });
+        section.fault_at(&file.span, text);
     }
     path
 }

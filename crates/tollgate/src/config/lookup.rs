@@ -1,9 +1,11 @@
 //! Finds the file or folder that a path of the command line names, and reads the configuration there.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::defaults::{APP_FILE, FILE_NAME};
+use super::denied::{DENIED, is_denied};
 use super::fault::{ConfigError, Fault};
 use super::resolved::Config;
 use super::sources::source_file;
@@ -16,6 +18,7 @@ impl Config {
     /// # Errors
     /// All faults that were found. The operator mends the file and retries.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::expect_allowed(path)?;
         if let Some(folder) = app_alone(path) {
             return file::resolve_app(&folder, &|name| std::env::var(name).ok());
         }
@@ -28,15 +31,37 @@ impl Config {
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }
 
-    /// Returns the log folder that a configuration file names, even if the file has faults. `None`: the file
-    /// cannot be read.
-    pub(crate) fn log_dir(path: &Path) -> Option<PathBuf> {
+    /// Checks that the system lets this user look up the configuration at a path. After a refusal, a file
+    /// that exists would look like a missing file.
+    ///
+    /// # Errors
+    /// The path that the system refused.
+    pub(crate) fn expect_allowed(path: &Path) -> Result<(), ConfigError> {
+        let paths = [path.to_owned(), path.join(FILE_NAME)];
+        let refused = paths.iter().find(|path| is_denied(path));
+        refused.map_or(Ok(()), |path| Err(Fault::of_file(path, DENIED.to_owned()).into()))
+    }
+
+    /// Returns the log folder that a configuration file names, even if the file has faults. `None`: there is
+    /// no such file, or it cannot be read.
+    ///
+    /// # Errors
+    /// The system refuses this user the file.
+    pub(crate) fn log_dir(path: &Path) -> Result<Option<PathBuf>, ConfigError> {
         if app_alone(path).is_some() {
-            return None;
+            return Ok(None);
         }
         let written = if path.is_dir() { written_in(path) } else { path.to_owned() };
-        let text = fs::read(&written).ok()?;
-        file::log_dir(&written, &String::from_utf8_lossy(&text), &|name| std::env::var(name).ok())
+        match fs::read(&written) {
+            Ok(text) => {
+                let text = String::from_utf8_lossy(&text);
+                Ok(file::log_dir(&written, &text, &|name| std::env::var(name).ok()))
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(Fault::of_file(&written, DENIED.to_owned()).into())
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Reads the configuration of a server. Other commands need no routes.

@@ -11,7 +11,7 @@
 //!
 //! Each module imports only modules after it in this order: [`lookup`], [`mod@file`] and [`zero`],
 //! [`changes`] and [`sections`], [`resolved`], apps and routes, the other sections. [`section`], [`key`],
-//! [`fault`] and [`defaults`] are last.
+//! [`fault`], [`denied`] and [`defaults`] are last.
 
 mod access;
 mod ack;
@@ -30,6 +30,7 @@ mod collect;
 mod cors;
 mod database;
 mod defaults;
+mod denied;
 mod env;
 mod fault;
 mod file;
@@ -75,6 +76,7 @@ pub(crate) use admin::{Admin, AdminListen, Token};
 pub(crate) use app::Mount;
 pub(crate) use changes::Change;
 pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR, TLS_DIR};
+pub(crate) use denied::{denial, denial_of, may_exist};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use keep::Keep;
 pub(crate) use resolved::Config;

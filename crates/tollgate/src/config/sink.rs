@@ -12,6 +12,7 @@ use tollgate_load::{
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
+use super::denied::denial;
 use super::fault::{Span, did_you_mean, stream_hint};
 use super::keep::Keep;
 use super::key::{keys, set_defaults, write};
@@ -373,7 +374,8 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
     let file = section.text(AFTER_LOAD.name)?;
     let path = folder.join(&file.value);
     if !path.is_file() {
-        let text = format!("after_load is {}, which is not a file", path.display());
+        let text =
+            denial(&path).unwrap_or_else(|| format!("after_load is {}, which is not a file", path.display()));
         section.fault_at(&file.span, text);
     }
     Some(path)

@@ -1,11 +1,13 @@
 //! The text of a configuration file, and the TOML in it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::denied::DENIED;
 use super::fault::{ConfigError, Fault, Faults};
 
 /// Reads `file`. `what` is its name in faults.
@@ -13,8 +15,13 @@ use super::fault::{ConfigError, Fault, Faults};
 /// # Errors
 /// The file cannot be read, or is not UTF-8 (TOML 1.0).
 pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
-    let bytes =
-        fs::read(file).map_err(|error| Fault::of_file(file, format!("cannot read {what}: {error}")))?;
+    let bytes = fs::read(file).map_err(|error| {
+        let text = match error.kind() {
+            ErrorKind::PermissionDenied => DENIED.to_owned(),
+            _ => format!("cannot read {what}: {error}"),
+        };
+        Fault::of_file(file, text)
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let (bytes, good) = (error.as_bytes(), error.utf8_error().valid_up_to());
         let before = String::from_utf8_lossy(&bytes[..good]);

@@ -10,6 +10,7 @@ use rustix::net::sockopt::socket_peercred;
 use tollgate_log::Watermark;
 
 use super::{NAME, RELOAD, RENEW, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
+use crate::config::denial_of;
 use crate::print::note;
 
 /// Maximum time of a reload. This time is longer than the server's own bound.
@@ -25,6 +26,10 @@ const LINES_BYTES_MAX: u64 = 1 << 20;
 pub(crate) enum Silence {
     /// No server listens.
     Absent,
+    /// The system refuses this user the socket, so a server may listen.
+    Denied,
+    /// The system cannot connect to the socket for another reason, for example a lack of descriptors.
+    Failed(String),
     /// A server listens, but sent nothing for `waited`.
     Mute { process: Option<i32>, waited: Duration },
     /// The server closed the connection because it ends, or because it has too many clients.
@@ -38,6 +43,8 @@ impl Silence {
         let socket = socket.display();
         match self {
             Self::Absent => format!("no server answers at {socket}"),
+            Self::Denied => denial_of(&dir.join(NAME)),
+            Self::Failed(error) => format!("cannot connect to {socket}: {error}"),
             Self::Mute { process, waited } => {
                 let process = named(*process);
                 let waited = waited.as_secs();
@@ -52,6 +59,17 @@ impl Silence {
         }
     }
 
+    /// Returns the reason why there is no connection.
+    fn of_connect(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::ConnectionRefused => {
+                Self::Absent
+            }
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+
     fn of(error: &io::Error, stream: &UnixStream, waited: Duration) -> Self {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -62,9 +80,10 @@ impl Silence {
     }
 }
 
-/// Asks the server of a log folder for its watermark. `None`: no server answers.
-pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
-    read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX).ok()?)
+/// Asks the server of a log folder for its watermark.
+pub(crate) fn ask(dir: &Path) -> Result<Watermark, Silence> {
+    let answer = exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX)?;
+    read_watermark(&answer).ok_or(Silence::Closed)
 }
 
 /// Asks the server of a log folder for its status: a line of JSON.
@@ -111,7 +130,8 @@ pub(super) fn exchange(
 }
 
 fn question(dir: &Path, request: &str) -> Result<UnixStream, Silence> {
-    let mut stream = through_folder(dir, |path| UnixStream::connect(path)).map_err(|_| Silence::Absent)?;
+    let mut stream =
+        through_folder(dir, |path| UnixStream::connect(path)).map_err(|error| Silence::of_connect(&error))?;
     let told = stream
         .set_write_timeout(Some(TIMEOUT))
         .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()));

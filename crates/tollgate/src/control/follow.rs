@@ -15,7 +15,10 @@ use serde_json::Value;
 use tollgate_load::LiveLog;
 use tollgate_log::{LogId, Sequence, Watermark};
 
-use super::{FOLLOW, HEARTBEAT, LINE_BYTES_MAX, Loaded, REPORT, TIMEOUT, read_watermark, through_folder};
+use super::{
+    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, Loaded, NAME, REPORT, TIMEOUT, read_watermark, through_folder,
+};
+use crate::config::denial_of;
 
 /// Time between two tries to connect while there is no server.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -56,7 +59,15 @@ impl RemoteLog {
         let link = Arc::new(Link { dir, sink, state, moved });
         // A loader needs the watermark when it first reads the log, so this function makes the first try to
         // connect.
-        let first = link.connect().ok();
+        let first = link.connect();
+        if first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            let reason = denial_of(&link.dir.join(NAME));
+            tracing::warn!(
+                reason,
+                "only sealed segments are loaded, and the server does not learn the positions of this loader"
+            );
+        }
+        let first = first.ok();
         let heard = link.clone();
         let hear = move || {
             let mut server = first;

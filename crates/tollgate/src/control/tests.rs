@@ -56,17 +56,17 @@ fn a_server_tells_how_far_its_log_is_synced_and_takes_the_place_of_a_dead_one() 
     let folder = TempDir::new().unwrap();
     let dir = folder.path().join("a".repeat(120));
     fs::create_dir(&dir).unwrap();
-    assert_eq!(ask(&dir), None);
+    assert_eq!(ask(&dir), Err(Silence::Absent));
     fs::write(dir.join(NAME), "left by a dead one").unwrap();
     let (log, control) = serve(&dir);
-    assert_eq!(ask(&dir), Some(Watermark { log: log.id(), synced: Sequence(0) }));
+    assert_eq!(ask(&dir), Ok(Watermark { log: log.id(), synced: Sequence(0) }));
     assert_eq!(ask_reload(&dir), Ok(Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() }));
     for (name, text) in [(None, "None"), (Some("a.test"), "Some(\"a.test\")")] {
         assert_eq!(ask_renew(&dir, name), Ok(Reloaded { code: 0, text: text.to_owned() }));
     }
     assert_eq!(exchange(&dir, "format the disk", TIMEOUT, 64).as_deref(), Ok(""));
     drop(control);
-    assert_eq!(ask(&dir), None);
+    assert_eq!(ask(&dir), Err(Silence::Absent));
     assert!(!dir.join(NAME).exists());
 }
 
@@ -163,10 +163,10 @@ fn clients_that_say_nothing_or_read_nothing_keep_nobody_from_an_answer() {
     assert_eq!(refused, 3);
     let silent: Vec<_> = (FOLLOWERS_MAX..CLIENTS_MAX - 1).map(|_| connect(folder.path())).collect();
     let began = Instant::now();
-    assert!(ask(folder.path()).is_some());
+    assert!(ask(folder.path()).is_ok());
     assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     let more: Vec<_> = (0..CLIENTS_MAX).map(|_| connect(folder.path())).collect();
-    eventually("those who say nothing lose their places", || ask(folder.path()).is_some());
+    eventually("those who say nothing lose their places", || ask(folder.path()).is_ok());
     drop((silent, more));
 }
 

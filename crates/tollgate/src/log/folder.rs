@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids, segments};
 
-use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR};
+use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR, denial};
 use crate::print::note;
 
 /// The log folder that a path names, directly or through a configuration.
@@ -20,8 +20,9 @@ impl LogFolder {
     /// Finds the folder.
     ///
     /// # Errors
-    /// The configuration is faulty, or nothing was recorded yet.
+    /// The configuration is faulty, nothing was recorded yet, or the system refuses this user the folder.
     pub(super) fn find(path: &Path) -> anyhow::Result<Self> {
+        Config::expect_allowed(path)?;
         let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
         let config = match (is_configured, is_app(path)) {
             (true, _) => Some(Config::load(path)?),
@@ -30,6 +31,9 @@ impl LogFolder {
             (false, false) => None,
         };
         let dir = config.as_ref().map_or_else(|| below(path), |config| config.log.dir.clone());
+        if let Some(refusal) = denial(&dir) {
+            bail!(refusal);
+        }
         if !dir.is_dir() {
             bail!(
                 "the log folder {} does not exist: nothing was recorded yet, or the path is wrong",
@@ -54,12 +58,16 @@ fn below(path: &Path) -> PathBuf {
 ///
 /// The server may have read an earlier text of the configuration. The folder is therefore also read from a
 /// text that is faulty now, or whose variables are not set for this command.
-pub(crate) fn log_folder(path: &Path) -> PathBuf {
-    match Config::log_dir(path) {
+///
+/// # Errors
+/// The system refuses this user the configuration, so the folder is unknown.
+pub(crate) fn log_folder(path: &Path) -> Result<PathBuf, ConfigError> {
+    Config::expect_allowed(path)?;
+    Ok(match Config::log_dir(path)? {
         Some(dir) => dir,
         None if path.is_dir() => below(path),
         None => path.parent().unwrap_or(path).join(LOG_DIR),
-    }
+    })
 }
 
 /// Checks a path whose server does not answer. The path must be a log folder, or name a configuration without

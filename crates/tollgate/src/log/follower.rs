@@ -133,7 +133,7 @@ impl Follower {
             Start::Kept | Start::From(..) => Some(Begin::Kept),
             Start::Since(us) => Some(Begin::Since(*us)),
             Start::Last(count) if self.logs.last() == Some(&log) => {
-                let (end, _) = end_of(&self.dir, log, ask(&self.dir))?;
+                let (end, _) = end_of(&self.dir, log, ask(&self.dir).ok())?;
                 let segments = segments(&DiskStorage, &self.dir, log)?;
                 let [oldest, newest] = [segments.first(), segments.last()]
                     .map(|one| one.map_or(Sequence::FIRST, |(name, _)| name.first));
@@ -274,7 +274,7 @@ impl Follower {
         let end = out.bytes() + CHUNK_BYTES;
         let mut steps = 0;
         self.list()?;
-        let watermark = if self.reach == Reach::Synced { ask(&self.dir) } else { None };
+        let watermark = if self.reach == Reach::Synced { ask(&self.dir).ok() } else { None };
         for log in self.logs.clone() {
             if !self.progress.contains_key(&log) && self.only.is_none() {
                 self.open(log, Begin::At(Sequence::FIRST));

@@ -10,6 +10,8 @@ use super::format::Printer;
 use super::output::is_closed_within;
 use super::read::{Reading, end_flag, start_of};
 use crate::cli::{ReadCommand, RecordFormat};
+use crate::control::{Silence, ask};
+use crate::print::note;
 
 /// Time between two checks for new records.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -20,6 +22,9 @@ const LINES: u64 = 10;
 pub(super) fn run(read: &ReadCommand, format: RecordFormat, lines: Option<u64>) -> anyhow::Result<ExitCode> {
     let is_ended = end_flag()?;
     let LogFolder { dir, config } = LogFolder::find(&read.dir)?;
+    if ask(&dir) == Err(Silence::Denied) {
+        note(&format!("{}: only sealed segments are shown", Silence::Denied.describe(&dir)));
+    }
     let printer = Printer::new(format, read.stream.as_deref(), config.as_ref())?;
     let start = start_of(read).or(lines.map(Start::Last)).unwrap_or(match read.position {
         Some(_) => Start::Kept,

@@ -1,6 +1,6 @@
 //! The observer gathers the state of the server from cells and locks each time that a reader asks for it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +29,7 @@ use crate::wall;
 pub(crate) struct Observer(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
+    /// The configuration, absolute: the asker of a status may be in another folder.
     pub(super) source: PathBuf,
     begun: Instant,
     pub(super) worker_stall_max: Duration,
@@ -56,7 +57,7 @@ impl Observer {
     /// Makes the observer of a server that is about to start.
     pub(crate) fn new(config: &Config) -> Self {
         let observer = Self(Arc::new(Inner {
-            source: config.source.clone(),
+            source: absolute(&config.source).unwrap_or_else(|_| config.source.clone()),
             begun: Instant::now(),
             worker_stall_max: config.admin.worker_stall_max,
             lag_max: config.load.lag_max,

@@ -2,6 +2,7 @@
 
 mod fit;
 mod screen;
+mod verdict;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::log::{expect_place, log_folder};
 use crate::print::{note, printable, to_stdout};
 use fit::in_place;
 use screen::{Line, Screen};
+use verdict::Verdict;
 
 /// Time between two drawings of a watched screen.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -32,9 +34,24 @@ pub(crate) enum Shown {
     Json,
 }
 
+/// The meaning of the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodeOf {
+    /// The command: 0 if a server answered.
+    Command,
+    /// The server: 0 well, 1 warnings, 2 not ready.
+    Server,
+}
+
+/// The exit code of `--exit-code` if no server answered.
+pub(crate) const UNANSWERED: u8 = 3;
+
 /// Asks the server of a configuration, or of a log folder, and prints the answer.
-pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
-    let dir = log_folder(path);
+///
+/// # Errors
+/// No server answered, or the system refused this user the configuration or the socket.
+pub(crate) fn run(path: &Path, shown: Shown, code_of: CodeOf) -> anyhow::Result<ExitCode> {
+    let dir = log_folder(path)?;
     let line = match ask(&dir) {
         Ok(line) => line,
         Err(silence) => return Err(unanswered(path, &dir, &silence)),
@@ -49,7 +66,10 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
             Shown::Json => out.write_all(line.as_bytes())?,
             Shown::Screen => Screen::of(&document).lines().try_for_each(|line| writeln!(out, "{line}"))?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(match code_of {
+            CodeOf::Command => ExitCode::SUCCESS,
+            CodeOf::Server => ExitCode::from(Verdict::of(&document).code()),
+        })
     })
 }
 
@@ -86,10 +106,10 @@ fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     loop {
         // The folder is read each time, because an operator may have mended the configuration.
-        let dir = log_folder(path);
-        let lines: Vec<_> = match ask(&dir) {
-            Ok(line) => Screen::of(&line.parse::<Value>()?).lines().collect(),
-            Err(silence) => lines_of(path, &dir, &silence),
+        let lines: Vec<_> = match log_folder(path).map(|dir| (ask(&dir), dir)) {
+            Ok((Ok(line), _)) => Screen::of(&line.parse::<Value>()?).lines().collect(),
+            Ok((Err(silence), dir)) => lines_of(path, &dir, &silence),
+            Err(refusal) => prose(&format!("{refusal}: trying again")),
         };
         let stdout = io::stdout();
         let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
@@ -104,8 +124,11 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
 
 fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<Line> {
     let faults = faults_behind(path, silence).map(|faults| faults.to_string()).unwrap_or_default();
-    let told = format!("{}: trying again\n{faults}", silence.describe(dir));
-    told.lines().map(|line| Line::Prose(printable(line))).collect()
+    prose(&format!("{}: trying again\n{faults}", silence.describe(dir)))
+}
+
+fn prose(text: &str) -> Vec<Line> {
+    text.lines().map(|line| Line::Prose(printable(line))).collect()
 }
 
 fn size_of(stdout: &io::Stdout) -> (usize, usize) {

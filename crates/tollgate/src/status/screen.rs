@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::Value;
 use tollgate_server::AddressState;
 
+use super::verdict::Verdict;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
@@ -352,11 +353,7 @@ fn addresses(backend: &Value) -> String {
 }
 
 fn headline(document: &Value) -> String {
-    let word = match (document["ready"].as_bool(), document["warnings"].as_array()) {
-        (Some(true), Some(warnings)) if warnings.is_empty() => "ALL WELL",
-        (Some(true), _) => "READY, WITH WARNINGS",
-        _ => "NOT READY",
-    };
+    let word = Verdict::of(document).name();
     let config = &document["config"];
     format!(
         "{word}   tollgate {}, {}, up for {}, process {}, configuration {} version {}{}",

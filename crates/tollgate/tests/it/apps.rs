@@ -211,7 +211,7 @@ fn apps_are_mounted_changed_and_removed_while_they_serve() {
         configure(&app, &(mount("/a", "shop") + &prefixed));
         let answer = app.succeed(&["reload"]);
         assert!(
-            answer.ends_with("\nchanged: app \"/b\": added\n") && answer.lines().count() == 2,
+            answer.ends_with("\nchanged: app \"/b\": added\n") && answer.lines().count() == 3,
             "{answer}"
         );
         assert_eq!(content(&mut client, "/b/count"), "other 1 1");

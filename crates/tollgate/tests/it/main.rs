@@ -22,6 +22,7 @@ mod cluster;
 mod commands;
 mod crash;
 mod database_faults;
+mod denied;
 mod descriptors;
 mod dev;
 mod disk;

@@ -132,7 +132,7 @@ fn a_broken_script_changes_nothing_and_is_told_by_file_line_and_text() {
     app.write("b.luau", "return function()\n  return 'new b\nend");
     let answer = refused(&app, 2);
     assert!(
-        answer.contains("not reloaded, version 1 of ")
+        answer.contains("not reloaded, version 1 still serves, process ")
             && answer.contains("b.luau does not compile: line 2: Malformed string"),
         "{answer}"
     );
@@ -189,7 +189,10 @@ fn a_server_is_found_by_its_log_folder_also_with_a_faulty_configuration() {
     for (number, fault) in ["[server]\nbaklog = 4\n", "[server\n"].into_iter().enumerate() {
         app.write("tollgate.toml", &sound.replace("[server]\n", fault));
         let answer = refused(&app, 2);
-        assert!(answer.contains("not reloaded, version 2 of ") && !answer.contains("NOBODY"), "{answer}");
+        assert!(
+            answer.contains("not reloaded, version 2 still serves, process ") && !answer.contains("NOBODY"),
+            "{answer}"
+        );
         let told = app.succeed(&["status", "--json"]);
         assert!(told.contains(&format!("\"reloads_refused\":{}", number + 1)), "{told}");
         assert!(told.contains("\"reload_refused\""), "{told}");

@@ -240,3 +240,31 @@ fn a_backend_that_failed_is_down_until_what_tries_it_succeeds() {
     assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
     server.stop();
 }
+
+#[test]
+fn the_exit_code_of_a_status_is_the_state_of_the_server() {
+    let route = "[[route]]\npath = \"/\"\nreply = { status = 204 }\n";
+    let app = App::new(&format!("drain_delay = \"10m\"\n{route}"), &[]);
+    let code = || {
+        let output = app.run(&["status", "--exit-code"]);
+        (output.status.code().unwrap(), printed(&output))
+    };
+    let check = |expected: i32, text: &str| {
+        eventually(text, || (code().0 == expected).then_some(()));
+        let (found, printed) = code();
+        assert!(found == expected && printed.contains(text), "{found}: {printed}");
+    };
+    check(3, "no server answers at ");
+    let server = app.start();
+    check(0, "ALL WELL");
+    let config = app.config();
+    app.write("tollgate.toml", &format!("{config}\n[nothing]\n"));
+    assert_eq!(app.run(&["reload"]).status.code(), Some(2));
+    check(1, "READY, WITH WARNINGS");
+    assert_eq!(app.run(&["status"]).status.code(), Some(0), "only --exit-code asks for the state");
+    assert_eq!(app.run(&["status", "--json", "--exit-code"]).status.code(), Some(1));
+    server.signal(Signal::TERM);
+    check(2, "NOT READY");
+    server.kill();
+    check(3, "no server answers at ");
+}

@@ -1,5 +1,7 @@
 //! The bookkeeping tables, and the version of their layout.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -146,9 +148,16 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Opens an existing database without changing it. Returns `None` if there is no database.
+///
+/// # Errors
+/// `Denied` if the system refuses to look up the file.
 pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError> {
-    if !path.exists() {
-        return Ok(None);
+    match fs::metadata(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(SinkError::Denied { path: path.to_owned() });
+        }
+        Err(_) => return Ok(None),
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed("open a connection", path))?;

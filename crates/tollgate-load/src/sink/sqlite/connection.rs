@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use tollgate_value::timestamp_text;
 
 use crate::clock::now_us;
@@ -19,7 +21,23 @@ pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite:
     let path = path.to_owned();
     move |source| match source.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SinkError::Locked { path },
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) if is_denied(&path) => SinkError::Denied { path },
         _ => SinkError::Database { action, path, source },
+    }
+}
+
+/// Returns whether the system refuses this user the file of a database, or the folder of a file that is to be
+/// made. SQLite reports all of this as a file that cannot be opened.
+///
+/// The file is not opened here, because closing it would drop the locks of this process on it.
+pub(super) fn is_denied(path: &Path) -> bool {
+    match access(path, Access::READ_OK | Access::WRITE_OK) {
+        Err(Errno::NOENT) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let mode = Access::WRITE_OK | Access::EXEC_OK;
+            access(folder.unwrap_or(Path::new(".")), mode) == Err(Errno::ACCESS)
+        }
+        result => result == Err(Errno::ACCESS),
     }
 }
 

@@ -10,15 +10,14 @@
 //! skipped.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, IoSlice};
 use std::path::Path;
 
 use crate::error::LogError;
 use crate::id::{LogId, Sequence};
+use crate::note_file::{read_note, replace_note};
 use crate::storage::Storage;
 
 const NAME: &str = "deleted";
-const NEW_NAME: &str = "deleted.new";
 /// Maximum number of logs in the file. If there are more, the entries of the oldest logs are removed.
 const LOGS_MAX: usize = 4_096;
 /// Maximum bytes of the file that are read. A line has at most 58 bytes: an id, a blank, a number and a line
@@ -38,18 +37,7 @@ impl Deleted {
     /// # Errors
     /// The file exists and cannot be read.
     pub fn read(storage: &dyn Storage, dir: &Path) -> Result<Self, LogError> {
-        let path = dir.join(NAME);
-        let read = || {
-            let file = storage.open_read(&path)?;
-            let mut text = vec![0; file.size()?.min(BYTES_MAX) as usize];
-            let read = file.read_at(0, &mut text)?;
-            text.truncate(read);
-            Ok(text)
-        };
-        match read().map_err(LogError::io("read", &path)) {
-            Err(error) if error.is_not_found() => Ok(Self::default()),
-            text => Ok(Self::of(&String::from_utf8_lossy(&text?))),
-        }
+        Ok(Self::of(&read_note(storage, &dir.join(NAME), BYTES_MAX)?))
     }
 
     fn of(text: &str) -> Self {
@@ -91,24 +79,8 @@ impl Deleted {
     }
 
     fn write(&self, storage: &dyn Storage, dir: &Path) -> Result<(), LogError> {
-        let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
         let text: String = self.iter().map(|(log, last)| format!("{log} {last}\n")).collect();
-        let create = || match storage.create(&new) {
-            // The file is from a run that ended before it renamed the file.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                storage.remove(&new)?;
-                storage.create(&new)
-            }
-            file => file,
-        };
-        let write = || {
-            let file = create()?;
-            file.write_at(0, &mut [IoSlice::new(text.as_bytes())])?;
-            file.sync()
-        };
-        write().map_err(LogError::io("write", &new))?;
-        storage.rename(&new, &path).map_err(LogError::io("rename", &new))?;
-        storage.sync_folder(dir).map_err(LogError::io("sync", dir))
+        replace_note(storage, dir, NAME, &text)
     }
 }
 

@@ -15,13 +15,14 @@
 //! | [`mod@retain`], [`segment_list`], [`mod@deleted`] | deletes segments that every sink has, and remembers that |
 //!
 //! Outside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] recovers the logs of
-//! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, and [`inspect`]
-//! shows one file to a person. [`room`] refuses records before the disk is full. [`queue_age`] measures how
+//! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, [`inspect`]
+//! shows one file to a person, and [`accepted`] notes damage that an operator accepted. [`room`] refuses records before the disk is full. [`queue_age`] measures how
 //! long batches wait for the disk. [`meter`] and [`status`] count and report. [`storage`] is a trait for the
 //! file system.
 //!
 //! The contract is `docs/reference/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
+mod accepted;
 mod append;
 mod appended;
 mod array_buffer;
@@ -39,6 +40,7 @@ mod id;
 mod inspect;
 mod log;
 mod meter;
+mod note_file;
 mod options;
 mod pending_acks;
 mod queue_age;
@@ -60,6 +62,7 @@ mod value;
 mod verify;
 mod worker_batch;
 
+pub use accepted::AcceptedDamage;
 pub use append::{Appender, Transaction};
 pub use appended::{AppendError, AppendedRecords, Level};
 pub use array_buffer::{ArrayBuffer, ElementError, OwnedArray};

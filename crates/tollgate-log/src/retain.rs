@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::accepted::AcceptedDamage;
 use crate::commit::pipeline::CommitPipeline;
 use crate::commit::state::LogState;
 use crate::deleted::Deleted;
@@ -25,7 +26,7 @@ use crate::event::LogEvent;
 use crate::id::LogId;
 use crate::recover::{recover, segment_names};
 use crate::scan::{Schemas, SegmentReader};
-use crate::segment::{SegmentName, SegmentState, read_footer};
+use crate::segment::{SegmentFooter, SegmentName, SegmentState, read_footer};
 use crate::segment_list::{Loaded, RetainRules, SealedSegment, SegmentList};
 use crate::storage::Storage;
 use crate::verify::log_ids;
@@ -87,7 +88,8 @@ fn is_room_tight(state: &LogState) -> bool {
 /// Tries again to recover the logs that the start could not recover for lack of space.
 fn mend(state: &LogState, retainer: &mut Retainer) {
     if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
-        let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
+        let accepted = retainer.accepted();
+        let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log, &accepted));
         found.collect::<Vec<_>>().iter().for_each(|event| state.report(event));
         state.report(&LogEvent::Mended(report));
     }
@@ -121,40 +123,60 @@ impl Retainer {
         Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Finds the sealed segments of dead runs. Reports segments that cannot be read or have no valid footer.
-    /// The retainer never deletes these segments.
+    /// Finds the sealed segments of dead runs. Reports segments that an earlier run set aside, that cannot be
+    /// read, or that have no valid footer, unless an operator has accepted their damage. The retainer never
+    /// deletes these segments.
     pub(crate) fn find_kept(&mut self) -> Vec<LogEvent> {
         let mut logs = log_ids(&*self.storage, &self.dir).unwrap_or_default();
         logs.retain(|log| *log != self.live);
-        logs.into_iter().flat_map(|log| self.find_kept_of(log)).collect()
+        let accepted = self.accepted();
+        logs.into_iter().flat_map(|log| self.find_kept_of(log, &accepted)).collect()
     }
 
-    fn find_kept_of(&mut self, log: LogId) -> Vec<LogEvent> {
+    /// Returns the damage that an operator accepted. If the file cannot be read, the damage is reported.
+    fn accepted(&self) -> AcceptedDamage {
+        AcceptedDamage::read(&*self.storage, &self.dir).unwrap_or_default()
+    }
+
+    fn find_kept_of(&mut self, log: LogId, accepted: &AcceptedDamage) -> Vec<LogEvent> {
         let folder = self.dir.join(log.to_string());
         let (mut is_empty, mut unsound) = (true, Vec::new());
         for name in segment_names(&*self.storage, &folder).unwrap_or_default() {
-            if name.state != SegmentState::Sealed {
-                continue;
-            }
             let path = name.path(&folder);
-            let reason = match read_footer(&*self.storage, &path) {
-                Ok(Some(footer)) => {
-                    self.add(SealedSegment::new(log, name.first, &footer));
-                    is_empty = false;
-                    continue;
-                }
-                // A segment of a later version may have another kind of footer.
-                Ok(None) if is_of_later_version(&*self.storage, &path) => continue,
-                Ok(None) => "the segment has no valid footer".to_owned(),
-                Err(error) if error.is_not_found() => continue,
-                Err(error) => join_chain(&error),
+            let reason = match name.state {
+                SegmentState::Open => continue,
+                SegmentState::Damaged => "an earlier start or repair set the segment aside".to_owned(),
+                SegmentState::Sealed => match self.footer_or_damage(&path) {
+                    Ok(Some(footer)) => {
+                        self.add(SealedSegment::new(log, name.first, &footer));
+                        is_empty = false;
+                        continue;
+                    }
+                    Ok(None) => continue,
+                    Err(reason) => reason,
+                },
             };
-            unsound.push(LogEvent::Unsound { log, file: path, reason });
+            if !accepted.covers(&*self.storage, &self.dir, log, name).unwrap_or(false) {
+                unsound.push(LogEvent::Unsound { log, file: path, reason });
+            }
         }
         if is_empty {
             self.empty.insert(log);
         }
         unsound
+    }
+
+    /// Returns the footer of a sealed segment, or the reason why it has none. `None`: the segment is gone, or a
+    /// later version wrote it.
+    fn footer_or_damage(&self, path: &Path) -> Result<Option<SegmentFooter>, String> {
+        match read_footer(&*self.storage, path) {
+            Ok(Some(footer)) => Ok(Some(footer)),
+            // A segment of a later version may have another kind of footer.
+            Ok(None) if is_of_later_version(&*self.storage, path) => Ok(None),
+            Ok(None) => Err("the segment has no valid footer".to_owned()),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(join_chain(&error)),
+        }
     }
 
     pub(crate) fn add(&mut self, sealed: SealedSegment) {

@@ -308,6 +308,12 @@ pub(crate) enum LogCommand {
         #[command(flatten)]
         dir: ConfigPath,
     },
+    /// Accept the damage of segments, so that it is no longer reported. Records are not given up by this
+    Accept {
+        /// The files of the segments, as `tollgate status` and `log verify` print them
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Show all fields of one segment file, and mark each problem
     Dump {
         /// The segment file

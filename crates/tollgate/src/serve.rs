@@ -230,13 +230,14 @@ fn report_event(event: &LogEvent, observer: &Observer) {
         }
         LogEvent::Mended(report) => report_recovery(report, observer),
         LogEvent::Unsound { log, file, reason } => {
-            observer.note_damaged(file);
-            tracing::error!(
-                %log,
-                file = %file.display(),
-                reason,
-                "segment is damaged: its intact records are loaded"
-            );
+            if observer.note_damaged(*log, file) {
+                tracing::error!(
+                    %log,
+                    file = %file.display(),
+                    reason,
+                    "segment is damaged: its intact records are loaded"
+                );
+            }
         }
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
@@ -290,7 +291,7 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
             tracing::info!(%log, segments, torn_bytes, "sealed the open segments of an earlier run");
         }
         for (file, reason) in &recovered.set_aside {
-            observer.note_damaged(file);
+            observer.note_damaged(*log, file);
             tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
         }
         for file in &recovered.unknown {

@@ -156,13 +156,14 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["appended", "descriptors", "id"],
             &["awaited", "error", "queue_age"],
             &["reader", "storage"],
-            &["column_type", "deleted", "meter", "room"],
+            &["column_type", "meter", "note_file", "room"],
+            &["deleted"],
             &["schema", "value"],
             // The format, from a record to a segment.
             &["array_buffer", "record"],
             &["batch"],
             &["segment"],
-            &["options", "scan", "segment_writer"],
+            &["accepted", "options", "scan", "segment_writer"],
             &["digest", "worker_batch"],
             &["inspect", "pending_acks", "recover", "seal"],
             // Readers of the log, and events of sealed segments.

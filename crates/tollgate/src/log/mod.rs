@@ -1,7 +1,8 @@
 //! `tollgate log`: prints, follows, checks and repairs logs.
 //!
-//! Only `repair` changes files of a log. No command disturbs a server that writes.
+//! Only `repair` changes files of a log, and `accept` notes in the log folder what it accepts. No command disturbs a server that writes.
 
+mod accept;
 mod cat;
 mod dump;
 mod folder;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: LogCommand) -> anyhow::Result<ExitCode> {
         LogCommand::Cat { read, log, format } => cat::run(&read, log, format),
         LogCommand::Tail { read, format, lines } => tail::run(&read, format, lines),
         LogCommand::Verify { dir } => verify::run(&dir),
+        LogCommand::Accept { files } => accept::run(&files),
         LogCommand::Dump { file } => dump::run(&file),
         LogCommand::Repair { dir, dry_run } => repair::run(&dir, dry_run),
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tollgate_log::{
-    Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, Schema, SchemaId,
-    SegmentState, Transaction, Value, read_footer, segments,
+    AcceptedDamage, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions,
+    Schema, SchemaId, SegmentState, Transaction, Value, read_footer, segments,
 };
 
 use super::folder::{LogFolder, settled};
@@ -96,7 +96,13 @@ pub(super) fn flip(path: &Path, at: u64) {
 
 fn verified(dir: &Path, log: LogId) -> (SegmentCounts, String) {
     let mut out = Vec::new();
-    let mut verify = Verify { dir, loaded: None, counts: SegmentCounts::default(), out: &mut out };
+    let mut verify = Verify {
+        dir,
+        accepted: AcceptedDamage::default(),
+        loaded: None,
+        counts: SegmentCounts::default(),
+        out: &mut out,
+    };
     verify.log(log).unwrap();
     let counts = verify.counts;
     let text = String::from_utf8(out).unwrap();

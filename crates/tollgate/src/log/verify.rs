@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tollgate_log::{
-    BatchEnd, Deleted, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName, SegmentState,
-    SegmentVerdict, Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
+    AcceptedDamage, BatchEnd, Deleted, DiskStorage, LogError, LogId, Position, SegmentEnd, SegmentName,
+    SegmentState, SegmentVerdict, Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
 };
 
 use super::folder::{LogFolder, bytes_of, logs_in, settled};
@@ -30,7 +30,9 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         // Sealed segments are read twice: once batch by batch, once for the digest.
         let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
-        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: SegmentCounts::default(), out };
+        let accepted = AcceptedDamage::read(&DiskStorage, &dir)?;
+        let counts = SegmentCounts::default();
+        let mut verify = Verify { dir: &dir, accepted, loaded: loaded.as_ref(), counts, out };
         let mut heads = BTreeMap::new();
         for log in &ids {
             heads.extend(verify.log(*log)?.map(|before| (*log, before)));
@@ -69,6 +71,8 @@ pub(super) struct SegmentCounts {
     pub(super) open: u64,
     pub(super) torn: u64,
     pub(super) bad: u64,
+    /// Number of damaged segments whose damage an operator has accepted.
+    pub(super) accepted: u64,
     /// Number of logs whose checksum at the loaded position is the same as in the database.
     pub(super) same: u64,
     /// Number of logs that differ from the database, are missing, or cannot be checked.
@@ -77,9 +81,11 @@ pub(super) struct SegmentCounts {
 
 impl SegmentCounts {
     pub(super) fn summary(&self, logs: usize) -> String {
-        let Self { ok, open, torn, bad, .. } = self;
-        let (segments, logs) = (counted(ok + open + torn + bad, "segment"), counted(logs as u64, "log"));
-        format!("{segments} in {logs}: {ok} ok, {open} open, {torn} torn, {bad} bad")
+        let Self { ok, open, torn, bad, accepted, .. } = self;
+        let segments = counted(ok + open + torn + bad + accepted, "segment");
+        let logs = counted(logs as u64, "log");
+        let accepted = if *accepted > 0 { format!(", {accepted} accepted") } else { String::new() };
+        format!("{segments} in {logs}: {ok} ok, {open} open, {torn} torn, {bad} bad{accepted}")
     }
 }
 
@@ -91,6 +97,8 @@ enum SegmentReport {
     /// The segment has a torn tail, which was never acknowledged as synced. The next start cuts the tail off.
     Torn(String),
     Bad(String),
+    /// The segment is damaged, and an operator has accepted this damage.
+    Accepted(String),
 }
 
 /// A segment that was checked.
@@ -104,6 +112,7 @@ struct Checked {
 /// A check of all logs of a folder.
 pub(super) struct Verify<'a> {
     pub(super) dir: &'a Path,
+    pub(super) accepted: AcceptedDamage,
     /// `None`: there is no database to compare with.
     pub(super) loaded: Option<&'a Positions>,
     pub(super) counts: SegmentCounts,
@@ -162,7 +171,13 @@ impl Verify<'_> {
                 // The segment was deleted after it was listed.
                 continue;
             }
-            self.print_segment(log, name, &path, judge(name, &checked, is_live))?;
+            let report = match judge(name, &checked, is_live) {
+                SegmentReport::Bad(text) if self.accepted.covers(&DiskStorage, self.dir, log, name)? => {
+                    SegmentReport::Accepted(text)
+                }
+                report => report,
+            };
+            self.print_segment(log, name, &path, report)?;
             segments_checked.push(Checked { name, path, verdict: checked.ok() });
         }
         if let Some(position) = self.loaded.and_then(|loaded| loaded.get(&log)) {
@@ -183,6 +198,9 @@ impl Verify<'_> {
             SegmentReport::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
             SegmentReport::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
             SegmentReport::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
+            SegmentReport::Accepted(text) => {
+                (&mut self.counts.accepted, format!("seen  {} {text}", path.display()))
+            }
             SegmentReport::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
         };
         *count += 1;

@@ -6,6 +6,7 @@
 //! their remedies. [`metrics`] writes the state for Prometheus, and [`document`] writes it for all other
 //! readers. [`history`] keeps the samples of the last minute.
 
+mod damage;
 mod document;
 mod fetching;
 pub(crate) mod health;

@@ -11,12 +11,13 @@ use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
 use tollgate_server::{ServerTls, ServerWatch};
 
+use super::damage::NotedDamage;
 use super::fetching::Fetching;
 use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
 use super::route_failures::RouteFailures;
-use super::seen::{Damaged, Phase, Seen};
+use super::seen::{Phase, Seen};
 use crate::board::Board;
 use crate::certificates::Certificates;
 use crate::config::Config;
@@ -46,7 +47,8 @@ pub(super) struct Inner {
     records: AtomicBool,
     /// The certificates of the present configuration.
     tls: Mutex<Option<Arc<ServerTls>>>,
-    damaged: Mutex<Damaged>,
+    log_dir: PathBuf,
+    damage: Mutex<NotedDamage>,
     reloads: Mutex<Reloads>,
     pub(super) history: Mutex<History>,
     pub(super) route_failures: Mutex<RouteFailures>,
@@ -70,7 +72,8 @@ impl Observer {
             fetching: OnceLock::new(),
             records: AtomicBool::new(false),
             tls: Mutex::default(),
-            damaged: Mutex::default(),
+            log_dir: config.log.dir.clone(),
+            damage: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
             history: Mutex::default(),
             route_failures: Mutex::default(),
@@ -151,16 +154,14 @@ impl Observer {
         *locked(&self.0.phase) = phase;
     }
 
-    /// Notes a damaged segment.
-    pub(crate) fn note_damaged(&self, file: &Path) {
-        let mut damaged = locked(&self.0.damaged);
-        damaged.segments += 1;
-        damaged.first.get_or_insert_with(|| file.to_owned());
+    /// Notes a damaged segment. Returns whether it was not noted yet.
+    pub(crate) fn note_damaged(&self, log: LogId, file: &Path) -> bool {
+        locked(&self.0.damage).note(&self.0.log_dir, log, file)
     }
 
     /// Replaces the list of logs that the start could not repair and left unchanged.
     pub(crate) fn note_unmended(&self, logs: Vec<(LogId, String)>) {
-        locked(&self.0.damaged).unmended = logs;
+        locked(&self.0.damage).note_unmended(logs);
     }
 
     /// Notes a reload or its refusal.
@@ -182,7 +183,7 @@ impl Observer {
             acme: locked(&inner.acme).as_ref().map(AcmeWatch::status),
             fetch: inner.fetching.get().map(Fetching::report),
             records: inner.records.load(Ordering::Relaxed),
-            damaged: locked(&inner.damaged).clone(),
+            damaged: locked(&inner.damage).seen(&inner.log_dir),
             clock: wall::fault(),
             reloads: locked(&inner.reloads).clone(),
             process: inner.process.usage(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use crate::client::{get, post};
-use crate::program::{App, KEEP, printed};
+use crate::program::{App, KEEP, eventually, printed};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -111,6 +111,60 @@ fn flip_bit(file: &Path, offset: i64) {
     let offset = if offset < 0 { bytes.len() - offset.unsigned_abs() as usize } else { offset as usize };
     bytes[offset] ^= 1;
     fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn damage_is_told_at_each_start_until_it_is_accepted_and_again_when_it_grows() {
+    let app = app_with_log();
+    let segment = app.segments().swap_remove(1);
+    flip_bit(&segment, 128 + 64 + 40);
+    app.run(&["log", "repair"]);
+    let aside = segment.with_extension("damaged");
+    let verify = |code: i32, word: &str| {
+        let output = app.run(&["log", "verify"]);
+        let text = printed(&output);
+        assert!(output.status.code() == Some(code) && text.contains(word), "{text}");
+    };
+    // The thread that looks for damage may need a moment after the start.
+    let expect = |code: i32| {
+        let code_of = || app.run(&["status", "--exit-code"]).status.code();
+        eventually("the state", || (code_of() == Some(code)).then_some(()));
+    };
+    for _ in 0..2 {
+        let server = app.start();
+        expect(1);
+        let text = app.succeed(&["status"]);
+        assert!(text.contains(&format!("1 segment is damaged, the first is {}", aside.display())), "{text}");
+        server.stop();
+    }
+    verify(1, "\nBAD   ");
+    let server = app.start();
+    expect(1);
+    let accepted = app.succeed(&["log", "accept", aside.to_str().unwrap()]);
+    assert_eq!(accepted, format!("accepted  {}\n", aside.display()));
+    expect(0);
+    verify(0, ", 0 bad, 1 accepted\n");
+    let (_, log) = server.stop();
+    assert!(log.contains("\"segment is damaged: its intact records are loaded\""), "{log}");
+    let server = app.start();
+    expect(0);
+    let (_, log) = server.stop();
+    assert!(!log.contains("segment is damaged"), "{log}");
+    flip_bit(&aside, 128 + 64 + 50);
+    verify(1, "\nBAD   ");
+    let server = app.start();
+    expect(1);
+    app.succeed(&["log", "accept", aside.to_str().unwrap()]);
+    expect(0);
+    server.stop();
+    let intact = app.segments().swap_remove(0);
+    for (file, reason) in [
+        (intact.to_str().unwrap(), "the segment is not damaged"),
+        ("data/tollgate.sqlite", "it is not a segment in a log folder"),
+    ] {
+        let output = app.run(&["log", "accept", file]);
+        assert!(output.status.code() == Some(1) && printed(&output).contains(reason), "{}", printed(&output));
+    }
 }
 
 #[test]

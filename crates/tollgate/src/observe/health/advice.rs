@@ -64,7 +64,8 @@ impl Code {
                  the records up with `tollgate load --skip`"
             }
             Self::SegmentsDamaged => {
-                "run `tollgate log verify`, and restore the segment from a copy if there is one"
+                "run `tollgate log verify`, and restore the segment from a copy. If there is no copy, accept the \
+                 damage with `tollgate log accept`"
             }
             Self::DiskTight => "free disk space in dir of [log] before the server refuses records",
             Self::DescriptorsFull => {

@@ -182,10 +182,9 @@ pub enum SinkError {
     },
     /// A column has another type in the database than in the stream.
     #[error(
-        "column {column:?} of table {table:?} is {found}, the stream has {wanted}: \
-         a column never changes its type; rename the column of the table \
-         (ALTER TABLE ... RENAME COLUMN ... TO ...), so that a new column is created, \
-         or rename the column of the stream"
+        "column {column:?} of table {table:?} is {found}, the stream has {wanted}: a column never changes its \
+         type. Give the column of the stream another name in the configuration. Or stop the server, which \
+         loads the records of the old type, then run `{rename}` and start the server, which adds a new column"
     )]
     TypeChanged {
         /// Name of the table.
@@ -196,6 +195,8 @@ pub enum SinkError {
         found: String,
         /// Type of the column in the stream.
         wanted: Cow<'static, str>,
+        /// Statement that frees the name of the column.
+        rename: String,
     },
     /// A log of an earlier run needs a column to which the configuration gives another type. The sink does
     /// not create the column with the old type, because rows of the configured stream would not fit it.

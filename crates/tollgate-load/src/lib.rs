@@ -40,7 +40,10 @@ pub use load::{
     LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, RefusedLogs, STALLED_MIN,
     SkipError, WAITING_MIN, skip,
 };
-pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
+pub use query::{
+    Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue, ReadAnswer,
+    ReadColumn, ReadError, ReadKind, read_postgres,
+};
 pub use sink::{
     DeclaredStreams, ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN,
     Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, hide_password,

@@ -2,6 +2,7 @@
 
 mod notes;
 mod sample;
+mod sinks;
 mod stores;
 
 use std::io::{self, Write};
@@ -12,25 +13,29 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::print::to_stdout;
 pub(crate) use sample::run as sample;
+pub(crate) use sinks::{SinkChecks, run as sinks};
 pub(crate) use stores::run as stores;
 
 /// Compiles the scripts of a configuration, and prints the configuration or a summary of it. Notes go to
 /// stderr and do not change the exit code.
 ///
-/// `type_faults` are reported together with the faults that are found here.
+/// `type_faults` and the faults of `sinks` are reported together with the faults that are found here.
 pub(crate) fn run(
     config: &mut Config,
     type_faults: Vec<String>,
+    sinks: SinkChecks,
     is_printed: bool,
 ) -> anyhow::Result<ExitCode> {
     let mut faults = tollgate_server::check_scripts(&config.server);
     faults.extend(type_faults);
+    faults.extend(sinks.faults);
     faults.extend(descriptors::fit(config, descriptors::limit()).err());
     if !faults.is_empty() {
         print_lines(&faults);
         return Ok(ExitCode::from(2));
     }
     print_lines(&notes::notes(config));
+    print_lines(&sinks.failed);
     to_stdout(|out| {
         if is_printed {
             write!(out, "{config}")?;
@@ -40,7 +45,7 @@ pub(crate) fn run(
             let served = tls.map(Certificates::of).unwrap_or_default().served;
             served.iter().try_for_each(|served| writeln!(out, "{}", served.line()))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if sinks.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 

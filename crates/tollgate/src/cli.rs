@@ -83,8 +83,11 @@ pub(crate) enum Command {
         /// Check the store of each [ship.NAME] instead: whether it answers, and creates each object only once
         #[arg(long)]
         store: bool,
+        /// Also compare the streams with the tables of each [sink.NAME], and with the log of a running server
+        #[arg(long)]
+        sinks: bool,
         /// Show instead which rows and rejects a captured request body would make. `-` reads stdin
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["print", "types", "store"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["print", "types", "store", "sinks"])]
         sample: Option<PathBuf>,
         #[command(flatten)]
         sample_arguments: SampleArguments,
@@ -107,7 +110,7 @@ pub(crate) enum Command {
     /// Show, follow, check or repair the record log. Only repair needs the server to be stopped
     #[command(subcommand)]
     Log(LogCommand),
-    /// Run one SQL statement that reads, on the SQLite file of a sink
+    /// Run one SQL statement that reads, on the database of a sink
     Sql {
         /// The SQL statement
         #[arg(value_name = "SELECT ...")]

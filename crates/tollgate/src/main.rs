@@ -33,6 +33,7 @@ mod panic;
 mod print;
 mod progress;
 mod reload;
+mod retyped;
 mod serve;
 mod ship;
 mod ship_plan;
@@ -55,6 +56,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use check::SinkChecks;
 use cli::{Cli, Command, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
@@ -71,7 +73,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
-        Command::Check { config: path, print, types, store, sample, sample_arguments } => {
+        Command::Check { config: path, print, types, store, sinks, sample, sample_arguments } => {
             let mut config = Config::load_to_serve(&path)?;
             if let Some(file) = sample {
                 return check::sample(&config, &file, sample_arguments);
@@ -80,7 +82,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 return check::stores(&config);
             }
             let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
-            check::run(&mut config, faults, print)
+            let sinks = if sinks { check::sinks(&config) } else { SinkChecks::default() };
+            check::run(&mut config, faults, sinks, print)
         }
         Command::Test { config, filter, watch: false } => test::run(&config, &filter),
         Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),

@@ -4,8 +4,8 @@
 use std::path::absolute;
 use std::process::ExitCode;
 
-use tollgate_log::{Log, Schema};
-use tollgate_server::{BoundAddress, Server, SourceFault, Sources, StreamSpec, script_faults};
+use tollgate_log::Log;
+use tollgate_server::{BoundAddress, Server, SourceFault, Sources, script_faults};
 
 use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
@@ -16,6 +16,7 @@ use crate::destinations::Destinations;
 use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
+use crate::retyped::retyped;
 use crate::status::unanswered;
 use crate::version::Version;
 use crate::watch::Watched;
@@ -226,31 +227,4 @@ fn source_fault(fault: &Fault) -> SourceFault {
 
 fn unplaced(text: String) -> SourceFault {
     SourceFault { text, file: None, line: 0 }
-}
-
-/// Returns the columns whose type differs from the type in this log's newest schema of the stream. The table
-/// of the sink has the type of the log, so it would refuse each row with another type.
-fn retyped(config: &Config, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
-    let streams = config.server.streams.iter();
-    let faults = streams.flat_map(|stream| retyped_columns(stream, known));
-    faults.map(|fault| Fault::of_file(&config.source, fault).to_string()).collect()
-}
-
-fn retyped_columns(stream: &StreamSpec, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
-    let of_stream = |schema: &&std::sync::Arc<Schema>| schema.stream().eq_ignore_ascii_case(&stream.name);
-    let schemas: Vec<_> = known.iter().rev().filter(of_stream).collect();
-    let mut faults = Vec::new();
-    for column in &stream.columns {
-        let mut columns = schemas.iter().flat_map(|schema| schema.table_columns());
-        let newest = columns.find(|known| known.name.eq_ignore_ascii_case(&column.name));
-        if let Some(known) = newest.filter(|known| known.kind.without_size() != column.kind.without_size()) {
-            let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());
-            faults.push(format!(
-                "column {name:?} of [stream.{}] is {found}, but {present} in the log and its table: \
-                 rename the column or the stream",
-                stream.name
-            ));
-        }
-    }
-    faults
 }

@@ -6,11 +6,15 @@
 //!
 //! The database itself enforces that queries only read. SQLite opens the file read-only, and PostgreSQL runs
 //! each query in a read-only transaction.
+//!
+//! `reading` runs one statement for an operator, by a connection of its own and without these bounds.
 
 mod pool;
 mod postgres;
 mod question;
+mod reading;
 mod sqlite;
 
 pub use pool::QueryPool;
 pub use question::{Asker, QueryAnswer, QueryError, QueryOptions, QueryRow, QuerySource, QueryValue};
+pub use reading::{ReadAnswer, ReadColumn, ReadError, ReadKind, read_postgres};

@@ -13,6 +13,7 @@ mod options;
 mod postgres;
 mod refusals;
 mod reject;
+mod rename;
 mod sqlite;
 mod streams;
 mod tally;

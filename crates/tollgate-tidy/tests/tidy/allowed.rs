@@ -220,7 +220,17 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // The common parts of all commands: the configuration, arguments, output.
             &["config", "notify", "progress", "sys", "tracing_lines", "wall"],
             &["cli"],
-            &["certificates", "descriptors", "loader", "print", "store", "temporary", "version", "watch"],
+            &[
+                "certificates",
+                "descriptors",
+                "loader",
+                "print",
+                "retyped",
+                "store",
+                "temporary",
+                "version",
+                "watch",
+            ],
             &["acme", "leases", "load_end"],
             &["local_tls"],
             &["panic", "ships", "sinks"],

@@ -19,6 +19,7 @@ mod client;
 mod clocks;
 #[path = "../../../tollgate-load/tests/postgres/cluster.rs"]
 mod cluster;
+mod column_types;
 mod commands;
 mod crash;
 mod database_faults;

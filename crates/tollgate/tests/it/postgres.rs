@@ -42,8 +42,52 @@ fn rows_reach_postgresql_by_one_line_of_configuration_and_the_audit_is_exact() {
     assert!(audit.contains(&ITEMS.to_string()), "{audit}");
     let verified = app.succeed(&["log", "verify"]);
     assert!(!verified.contains("cannot compare with"), "{verified}");
-    let refused = app.run(&["sql", "SELECT 1"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("use psql"), "{}", printed(&refused));
+    check_statements(&app);
+    assert_eq!(ask("SELECT count(*) FROM events"), ITEMS.to_string(), "no statement wrote");
+}
+
+/// Checks what `tollgate sql` prints of PostgreSQL, and which statements it refuses.
+fn check_statements(app: &App) {
+    let values = "SELECT 9007199254740993 AS i, 0.5::float8 AS r, 'NaN'::float8 AS x, true AS b, \
+                  'a,\"b\"' AS s, NULL AS z, '{\"a\": 1}'::jsonb AS j, 1.50::numeric(4, 2) AS d";
+    let check = |format: &str, expected: &str| {
+        assert_eq!(app.succeed(&["sql", "--format", format, values]), expected);
+    };
+    check(
+        "json",
+        "{\"i\":9007199254740993,\"r\":0.5,\"x\":\"NaN\",\"b\":true,\"s\":\"a,\\\"b\\\"\",\"z\":null,\
+         \"j\":\"{\\\"a\\\": 1}\",\"d\":\"1.50\"}\n",
+    );
+    check("csv", "i,r,x,b,s,z,j,d\n9007199254740993,0.5,NaN,true,\"a,\"\"b\"\"\",,\"{\"\"a\"\": 1}\",1.50\n");
+    check(
+        "table",
+        "i                 r    x    b     s      z  j         d\n\
+                    9007199254740993  0.5  NaN  true  a,\"b\"     {\"a\": 1}  1.50\n(1 row)\n",
+    );
+    let count = app.succeed(&["sql", "--format", "csv", "SELECT count(*) FROM events"]);
+    assert_eq!(count, format!("count\n{ITEMS}\n"));
+    let many = app.succeed(&["sql", "SELECT generate_series(1, 20000)"]);
+    assert!(many.ends_with("\n10000\n(10000 rows, and there are more: --format csv or json prints all)\n"));
+    for bookkeeping in [
+        "SELECT stream, reason, text FROM tollgate.rejects",
+        "SELECT sequence, reason, text FROM tollgate.rejects WHERE stream = 'events'",
+        "SELECT stream, reason, count(*) FROM tollgate.rejects GROUP BY 1, 2",
+        "SELECT log, first, last, reason, since FROM tollgate.gaps",
+    ] {
+        assert!(app.succeed(&["sql", bookkeeping]).ends_with("(0 rows)\n"), "{bookkeeping}");
+    }
+    let no_rows = "returns no rows, allowed is a statement that returns rows";
+    for (statement, reason) in [
+        ("DELETE FROM events", no_rows),
+        ("DELETE FROM events RETURNING n", "cannot execute DELETE in a read-only transaction"),
+        ("SELECT 1; DELETE FROM events", "cannot insert multiple commands into a prepared statement"),
+        ("COMMIT", no_rows),
+        ("SELECT x FROM events", "column \"x\" does not exist (SQLSTATE 42703)"),
+    ] {
+        let refused = app.run(&["sql", statement]);
+        let text = printed(&refused);
+        assert!(refused.status.code() == Some(1) && text.contains(reason), "{statement}: {text}");
+    }
 }
 
 #[test]
@@ -56,6 +100,12 @@ fn a_server_whose_postgresql_is_away_serves_and_shows_no_password() {
     assert!(log.contains("me@127.0.0.1:1/app") && !log.contains("sesame"), "{log}");
     let printed = app.succeed(&["check", "--print"]);
     assert!(printed.contains("me:***@127.0.0.1:1/app") && !printed.contains("sesame"), "{printed}");
+    for command in [&["check", "--sinks"][..], &["sql", "SELECT 1"]] {
+        let away = app.run(command);
+        let text = crate::program::printed(&away);
+        assert!(away.status.code() == Some(1) && text.contains("me@127.0.0.1:1/app"), "{text}");
+        assert!(!text.contains("sesame"), "{text}");
+    }
     let summary = app.succeed(&["check"]);
     assert!(summary.contains("sink me@127.0.0.1:1/app"), "{summary}");
 }

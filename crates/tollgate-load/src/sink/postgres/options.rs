@@ -64,6 +64,11 @@ impl PostgresOptions {
         }
     }
 
+    /// Returns the schema of the tables, quoted for a statement.
+    pub(crate) fn quoted_table_schema(&self) -> String {
+        quoted(&self.table_schema)
+    }
+
     /// Returns the table of a stream.
     pub(super) fn table_of(&self, stream: &str) -> TableName {
         self.tables

@@ -17,6 +17,7 @@ use super::session::Session;
 use super::wire::ServerType;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
+use crate::sink::rename::rename_statement;
 
 /// Number of the advisory lock for creating and changing tables: "tollgate" in ASCII.
 const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
@@ -317,6 +318,7 @@ fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<
         column: column.name.clone(),
         found: found.shown_type.clone(),
         wanted: column.kind.name(),
+        rename: rename_statement(&table.quoted(), &column.name),
     })
 }
 

@@ -13,6 +13,7 @@ use super::bookkeeping::open_to_read;
 use super::connection::failed;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
+use crate::sink::rename::rename_statement;
 
 /// Why a table does not fit the stream.
 pub(super) enum EnsureError {
@@ -178,6 +179,7 @@ fn check_type(
         column: column.name.clone(),
         found,
         wanted: column.kind.name(),
+        rename: rename_statement(&quoted(table), &column.name),
     }))
 }
 

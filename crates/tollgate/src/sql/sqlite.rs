@@ -1,47 +1,25 @@
-//! `tollgate sql`: runs one statement that reads, on the database that the loader fills.
-//!
-//! The connection cannot write, because the file is opened read-only. A statement that writes is refused
-//! before it runs, with an error that names the statement.
+//! A statement on the file of SQLite. The connection cannot write, because the file is opened read-only. A
+//! statement that writes is refused before it runs, with an error that names the statement.
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row, Statement};
+use rusqlite::{Connection, OpenFlags, Statement};
 
+use super::output::{Cell, RowPrinter};
 use crate::cli::Format;
-use crate::config::{Config, denial};
-use crate::print::{
-    blob, printable, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
-};
+use crate::config::denial;
+use crate::print::blob;
 
-/// Maximum number of rows of a printed table. The table is held in memory to find the widths of its columns.
-const TABLE_ROWS_MAX: usize = 10_000;
 /// Time that a statement waits for a checkpoint of the loader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a statement and prints its rows.
-pub(crate) fn run(
-    config: &Config,
-    sink: Option<&str>,
-    statement: &str,
-    format: Format,
-) -> anyhow::Result<ExitCode> {
-    let sink = &config.chosen(sink)?[0];
-    let Some(database) = sink.sqlite() else {
-        bail!("sink {} is {sink}, allowed is a SQLite file: use psql", sink.name());
-    };
-    to_stdout(|out| {
-        query(database, statement, format, out)?;
-        Ok(ExitCode::SUCCESS)
-    })
-}
-
-fn query(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
-    answer(database, text, format, out).map_err(plainly)
+pub(super) fn query(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+    answer(database, text, RowPrinter::new(format, out)).map_err(plainly)
 }
 
 /// Reduces an error to SQLite's own message, without the error code after it. An error without such a message
@@ -53,15 +31,20 @@ fn plainly(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn answer(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+fn answer(database: &Path, text: &str, mut printer: RowPrinter<'_>) -> anyhow::Result<()> {
     let connection = open(database)?;
     let mut statement = prepare(&connection, text)?;
     let names: Vec<_> = statement.column_names().map(str::to_owned).collect();
-    match format {
-        Format::Table => write_rows_as_table(&mut statement, &names, out),
-        Format::Csv => write_rows_as_csv(&mut statement, &names, out),
-        Format::Json => write_rows_as_json(&mut statement, &names, out),
+    let columns = names.len();
+    printer.begin(names)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let cells = (0..columns).map(|index| row.get_ref(index).map(cell));
+        if printer.row(&cells.collect::<rusqlite::Result<Vec<_>>>()?)?.is_break() {
+            break;
+        }
     }
+    Ok(printer.end()?)
 }
 
 fn open(database: &Path) -> anyhow::Result<Connection> {
@@ -97,103 +80,19 @@ fn prepare<'a>(connection: &'a Connection, text: &str) -> anyhow::Result<Stateme
     Ok(statement)
 }
 
-fn write_rows_as_table(
-    statement: &mut Statement<'_>,
-    names: &[String],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let header: Vec<_> = names.iter().map(|name| printable(name)).collect();
-    let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    let (mut rows, mut count) = (statement.query([])?, 0);
-    while let Some(row) = rows.next()? {
-        if count == TABLE_ROWS_MAX {
-            write_table(out, &mut table)?;
-            writeln!(out, "({count} rows, and there are more: --format csv or json prints all)")?;
-            return Ok(());
-        }
-        let cells = each(row, names.len(), |value| printable(&plain(value)))?;
-        table.add_row(cells);
-        count += 1;
-    }
-    write_table(out, &mut table)?;
-    writeln!(out, "({count} {})", if count == 1 { "row" } else { "rows" })?;
-    Ok(())
-}
-
-fn write_rows_as_csv(
-    statement: &mut Statement<'_>,
-    names: &[String],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let header: Vec<_> = names.iter().map(|name| csv_field(name)).collect();
-    writeln!(out, "{}", header.join(","))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let fields = each(row, names.len(), |value| csv_field(&plain(value)))?;
-        writeln!(out, "{}", fields.join(","))?;
-    }
-    Ok(())
-}
-
-fn write_rows_as_json(
-    statement: &mut Statement<'_>,
-    names: &[String],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut rows = statement.query([])?;
-    let mut line = String::new();
-    while let Some(row) = rows.next()? {
-        line.clear();
-        for (index, name) in names.iter().enumerate() {
-            line.push(if index == 0 { '{' } else { ',' });
-            push_json_string(&mut line, name);
-            line.push(':');
-            push_json(&mut line, row.get_ref(index)?);
-        }
-        writeln!(out, "{line}}}")?;
-    }
-    Ok(())
-}
-
-fn each(
-    row: &Row<'_>,
-    columns: usize,
-    show: impl Fn(ValueRef<'_>) -> String,
-) -> rusqlite::Result<Vec<String>> {
-    (0..columns).map(|index| row.get_ref(index).map(&show)).collect()
-}
-
-fn plain(value: ValueRef<'_>) -> String {
+fn cell(value: ValueRef<'_>) -> Cell {
     match value {
-        ValueRef::Null => String::new(),
-        ValueRef::Integer(number) => number.to_string(),
-        ValueRef::Real(number) => format!("{number:?}"),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        ValueRef::Blob(bytes) => blob(bytes),
-    }
-}
-
-fn push_json(out: &mut String, value: ValueRef<'_>) {
-    match value {
-        ValueRef::Null => out.push_str("null"),
-        ValueRef::Integer(number) => push_formatted(out, format_args!("{number}")),
-        ValueRef::Real(number) => push_json_float(out, number),
-        ValueRef::Text(text) => push_json_string(out, &String::from_utf8_lossy(text)),
-        ValueRef::Blob(bytes) => push_json_string(out, &blob(bytes)),
-    }
-}
-
-/// Returns a field, quoted where RFC 4180 requires it.
-fn csv_field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(number) => Cell::Int(number),
+        ValueRef::Real(number) => Cell::Float(number),
+        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Cell::Text(blob(bytes)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::output::TABLE_ROWS_MAX;
     use super::*;
 
     fn database() -> tempfile::TempDir {

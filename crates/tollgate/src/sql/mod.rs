@@ -1,0 +1,33 @@
+//! `tollgate sql`: runs one statement that reads, on the database that the loader fills.
+
+mod output;
+mod postgres;
+mod sqlite;
+
+use std::process::ExitCode;
+
+use tollgate_load::SinkKind;
+
+use crate::cli::Format;
+use crate::config::Config;
+use crate::print::to_stdout;
+use output::RowPrinter;
+
+/// Runs a statement and prints its rows.
+pub(crate) fn run(
+    config: &Config,
+    sink: Option<&str>,
+    statement: &str,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
+    let sink = &config.chosen(sink)?[0];
+    to_stdout(|out| {
+        match &sink.options.kind {
+            SinkKind::Sqlite { path } => sqlite::query(path, statement, format, out)?,
+            SinkKind::Postgres(options) => {
+                postgres::query(options, statement, RowPrinter::new(format, out))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

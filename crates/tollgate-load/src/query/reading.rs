@@ -90,9 +90,9 @@ async fn read(
     let begin = format!(
         "BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout_ms}; SET LOCAL search_path = {schema}, public"
     );
-    client.batch_execute(&begin).await.map_err(refused)?;
+    client.batch_execute(&begin).await?;
     // The server prepares one statement only, so a second one cannot end the transaction.
-    let statement = client.prepare(sql).await.map_err(refused)?;
+    let statement = client.prepare(sql).await?;
     if statement.columns().is_empty() {
         return Err(ReadError::NoRows);
     }
@@ -101,9 +101,9 @@ async fn read(
         kind: kind_of(column.type_()),
     };
     answer.columns(&statement.columns().iter().map(column).collect::<Vec<_>>())?;
-    let rows = client.simple_query_raw(sql).await.map_err(refused)?;
+    let rows = client.simple_query_raw(sql).await?;
     pin_mut!(rows);
-    while let Some(message) = rows.try_next().await.map_err(refused)? {
+    while let Some(message) = rows.try_next().await? {
         let SimpleQueryMessage::Row(row) = message else { continue };
         let values: Vec<_> = (0..row.len()).map(|index| row.get(index)).collect();
         if answer.row(&values)?.is_break() {
@@ -121,9 +121,11 @@ fn kind_of(kind: &Type) -> ReadKind {
     }
 }
 
-fn refused(error: tokio_postgres::Error) -> QueryError {
-    QueryError::Refused(match error.as_db_error() {
-        Some(server) => format!("{} (SQLSTATE {})", server.message(), server.code().code()),
-        None => tollgate_log::join_chain(&error),
-    })
+impl From<tokio_postgres::Error> for ReadError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Query(QueryError::Refused(match error.as_db_error() {
+            Some(server) => format!("{} (SQLSTATE {})", server.message(), server.code().code()),
+            None => tollgate_log::join_chain(&error),
+        }))
+    }
 }

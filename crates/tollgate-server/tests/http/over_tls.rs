@@ -106,7 +106,7 @@ fn is_over_tls() -> bool {
     assert_ne!(test, "main", "a single test thread has no name of a test: set RUST_TEST_THREADS=2");
     let Some((_, reason)) = PLAIN_ONLY.iter().find(|(name, _)| *name == test) else { return true };
     // The macro `eprintln` would write to the captured output.
-    writeln!(stderr(), "without TLS: {test}: {reason}").unwrap();
+    stderr().write_all(format!("without TLS: {test}: {reason}\n").as_bytes()).unwrap();
     false
 }
 

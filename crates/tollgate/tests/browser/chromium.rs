@@ -112,7 +112,12 @@ impl Browser {
         // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
         command.args(["--no-sandbox", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        command.args(options).arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(options)
+            .arg(url)
+            .env("HOME", profile.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = command.spawn();
         let child = child.unwrap_or_else(|error| panic!("chromium: {error}: `make tools` installs it"));
         Self { child, _profile: profile }

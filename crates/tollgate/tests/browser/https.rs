@@ -24,10 +24,12 @@ fn a_browser_shows_the_example_over_https() {
     let app = checked_example("site", str::to_owned, CHECK);
     app.succeed(&["cert", "local"]);
     let column = "from = \"record.said\" }";
-    let version = format!("{column}, {{ name = \"version\", type = \"text\", from = \"request.tls.version\" }}");
+    let version =
+        format!("{column}, {{ name = \"version\", type = \"text\", from = \"request.tls.version\" }}");
     let tls = "{ address = \"127.0.0.1:0\", tls = true }";
     let config = app.config().replace("\"127.0.0.1:0\"", tls).replace(column, &version);
-    let certificate = "[[certificate]]\nfile = \"data/tls/local.pem\"\nkey_file = \"data/tls/local-key.pem\"\n";
+    let certificate =
+        "[[certificate]]\nfile = \"data/tls/local.pem\"\nkey_file = \"data/tls/local-key.pem\"\n";
     app.write("tollgate.toml", &format!("{config}{certificate}"));
     let server = app.start();
     let hash = Command::new("sh").args(["-c", HASH]).current_dir(app.path()).output().unwrap();

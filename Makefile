@@ -35,11 +35,12 @@ run: build
 build:
 	$(CARGO) build --release --locked -p tollgate
 
-# All tests, also those after a test binary that failed. What those of faults and power cuts need is installed if it is
-# missing (as root). The tests of stores need versitygw, which Go builds once in four minutes. The tests of ACME need
-# Pebble, which Go builds once in a minute.
+# All tests, also those after a test binary that failed. The tests of HTTP run a second time, over TLS. What the tests of
+# faults and power cuts need is installed if it is missing (as root). The tests of stores need versitygw, which Go builds
+# once in four minutes. The tests of ACME need Pebble, which Go builds once in a minute.
 test: tools versitygw pebble test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
+	TOLLGATE_HTTP_OVER_TLS=1 $(CARGO) test -p tollgate-server --test http --locked --no-fail-fast
 
 # The unit tests of the Python programs: parsers, statistics, packs. They need a few seconds.
 test-python:
@@ -279,7 +280,8 @@ script-abuse: build
 crowd: build
 	bench/study.py crowd
 
-# Ten thousand hostile clients of each kind, and the latency of a normal client. Runs for six minutes.
+# Ten thousand hostile clients of each kind, and the latency of a normal client. Attacks on handshakes use TLS. Runs for
+# twelve minutes.
 abuse: build
 	bench/study.py abuse
 

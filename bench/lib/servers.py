@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterable
@@ -196,6 +197,14 @@ def before(server: type[Tollgate], program: Path) -> type[Tollgate]:
     return type(f"Before_{server.__name__}", (server,), members)
 
 
+def metrics_of(folder: Path) -> str:
+    """Returns the metrics of the server in a folder."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(folder / "data/log/admin.sock"))
+        peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return b"".join(iter(lambda: peer.recv(65536), b"")).decode()
+
+
 class Instance:
     """Tollgate with a configuration and scripts, without a loader.
 
@@ -208,11 +217,20 @@ class Instance:
             (folder / name).write_text(text)
         command = ["taskset", "-c", cores, str(PROGRAM), "serve", "--no-load", str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        self.port = int(line.split()[1].rsplit(":", 1)[1])
+        self.folder = folder
+        #: The ports of the addresses, in the order of the configuration.
+        self.ports = []
+        while (line := self.process.stdout.readline()).startswith("serving "):
+            self.ports.append(int(line.split()[1].rsplit(":", 1)[1]))
+        self.port = self.ports[0]
 
     def memory_mib(self) -> float:
         return memory_mib_of(self.process.pid)
+
+    def sample(self, series: str) -> int:
+        """Returns a value of the metrics, such as that of `name{label="value"}`, or 0."""
+        found = re.search(rf"^{re.escape(series)} (\d+)$", metrics_of(self.folder), re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

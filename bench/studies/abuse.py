@@ -4,6 +4,10 @@ The clients of an attack have the addresses 127.0.0.2 to 127.0.0.9. Each attack 
 round has a new server. A normal client sends a thousand requests per second from 127.0.0.1. An attack passes
 if two conditions are met in each round. No attacker is connected after the deadline, and the server's memory
 stays within its configured bounds. The median ratio of the normal client's p99 must also be below 2.
+
+The attacks on handshakes connect to an address with TLS, and the normal client then uses TLS too. The worker
+processes one handshake between two turns of its connections, so the p99 of this client has a bound in
+milliseconds. The counter of handshakes must count each attacker.
 """
 
 import argparse
@@ -11,7 +15,9 @@ import os
 import resource
 import signal
 import socket
+import ssl
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,14 +30,23 @@ from lib.servers import LOAD_CORE, Instance
 IN_FLIGHT_MIB = 64
 #: KiB of an idle connection, and KiB that each connection may hold without being counted in flight.
 CONNECTION_KIB = 4 + 4
+#: KiB of a connection within its handshake.
+HANDSHAKE_KIB = 24
+#: Bound for the p99 of the normal client during an attack on handshakes.
+HANDSHAKE_P99_US = 20_000
 CONFIGURATION = f"""
 [server]
-listen = ["127.0.0.1:0"]
+listen = ["127.0.0.1:0", {{ address = "127.0.0.1:0", tls = true }}]
 workers = 1
 in_flight_bytes_max = "{IN_FLIGHT_MIB}MiB"
 write_timeout = "5s"
 idle_timeout = "8s"
 CONNECTIONS
+[[certificate]]
+file = "server.pem"
+key_file = "server.key"
+[tls]
+handshake_timeout = "5s"
 [[route]]
 path = "/"
 reply = {{ body = "hello" }}
@@ -56,9 +71,38 @@ LATE_S = 4
 class Attack:
     """The bytes that each client sends first, and then every second until the server cuts it off."""
 
+    #: Result under which the server counts the handshake of each client. None: the attack uses no TLS.
+    handshake: str | None = None
+    closes_half = False
+
     def __init__(self, title, first, drip, gone_after_s, connections_max=16384):
         self.title, self.first, self.drip = title, first, drip
         self.gone_after_s, self.connections_max = gone_after_s, connections_max
+
+
+class HandshakeAttack(Attack):
+    """An attack that ends before or within the handshake of TLS."""
+
+    def __init__(self, title, hello_bytes, drip, gone_after_s, handshake, closes_half=False):
+        super().__init__(title, hello()[:hello_bytes], drip, gone_after_s)
+        self.handshake, self.closes_half = handshake, closes_half
+
+
+def trusting() -> ssl.SSLContext:
+    """Returns a client that accepts any certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def hello() -> bytes:
+    """Returns the first message of a client of TLS."""
+    sent = ssl.MemoryBIO()
+    try:
+        trusting().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    except ssl.SSLWantReadError:
+        return sent.read()
+    raise AssertionError("a handshake without a server has ended")
 
 
 ATTACKS = {
@@ -69,6 +113,12 @@ ATTACKS = {
     "readers": Attack("slow readers", b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n", b"", 5 + 8),
     "idle": Attack("ask once and stay", ASK, b"", 8),
     "flood": Attack("twice as many as may be", ASK, b"", 8, connections_max=5000),
+    "silent-handshakes": HandshakeAttack("silent handshakes", 0, b"", 5, "timeout"),
+    "slow-handshakes": HandshakeAttack("slow handshakes", 100, b"x", 5, "timeout"),
+    "half-closed-handshakes": HandshakeAttack(
+        "half-closed handshakes", 100, b"", 1, "closed", closes_half=True
+    ),
+    "handshakes": HandshakeAttack("hellos without an end", None, b"", 5, "timeout"),
 }
 
 
@@ -104,6 +154,8 @@ class Round:
     grown_mib: float
     before_us: float
     meanwhile_us: float
+    #: Handshakes that the server counted with the result of the attack.
+    counted: int
 
     def times(self) -> float:
         return self.meanwhile_us / self.before_us
@@ -111,6 +163,7 @@ class Round:
 
 def run(attack: Attack, clients: int) -> Round:
     with tempfile.TemporaryDirectory(prefix="tollgate-abuse-") as folder:
+        make_certificate(Path(folder))
         configuration = CONFIGURATION.replace("CONNECTIONS", f"connections_max = {attack.connections_max}")
         server = Instance(Path(folder), configuration, SCRIPTS)
         try:
@@ -119,14 +172,22 @@ def run(attack: Attack, clients: int) -> Round:
             server.stop()
 
 
+def make_certificate(folder: Path):
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    command = ["openssl", *options.split(), "-keyout", "server.key", "-out", "server.pem"]
+    subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL)
+
+
 def measure(attack: Attack, clients: int, server: Instance) -> Round:
-    before_us = Normal(server.port).p99_us(seconds=PROBES_S)
+    before_us = Normal(server, attack).p99_us(seconds=PROBES_S)
     idle_mib = server.memory_mib()
-    normal = Normal(server.port)
+    normal = Normal(server, attack)
     normal.start()
     peers = Peers(attack, clients, server)
     gone_after_s = peers.drip_until_gone()
-    came = Round(gone_after_s, peers.memory_mib_max - idle_mib, before_us, normal.p99_us())
+    meanwhile_us = normal.p99_us()
+    counted = server.sample(f'tollgate_tls_handshakes_total{{result="{attack.handshake}"}}')
+    came = Round(gone_after_s, peers.memory_mib_max - idle_mib, before_us, meanwhile_us, counted)
     heard = peers.heard
     print(
         f"| {attack.title} | {clients} | {gone_after_s:.1f} s | {heard['408']} | {heard['503']} | {heard['']} "
@@ -140,7 +201,8 @@ def judge(attack: Attack, clients: int, rounds: list[Round]) -> list[str]:
     """Returns the conditions that failed."""
     times = statistics.median(came.times() for came in rounds)
     print(f"| {attack.title}, median | | | | | | | | | {times:.2f} |", flush=True)
-    bound_mib = IN_FLIGHT_MIB + clients * CONNECTION_KIB / 1024
+    kib = HANDSHAKE_KIB if attack.handshake else CONNECTION_KIB
+    bound_mib = IN_FLIGHT_MIB + clients * kib / 1024
     failures = []
     for came in rounds:
         if came.gone_after_s > attack.gone_after_s + LATE_S:
@@ -151,7 +213,13 @@ def judge(attack: Attack, clients: int, rounds: list[Round]) -> list[str]:
             failures.append(
                 f"{attack.title}: memory grew by {came.grown_mib:.0f} MiB, bound {bound_mib:.0f} MiB"
             )
-    if times >= 2:
+        if attack.handshake and came.counted != clients:
+            failures.append(f"{attack.title}: {came.counted} handshakes were counted as {attack.handshake}")
+        if attack.handshake and came.meanwhile_us > HANDSHAKE_P99_US:
+            failures.append(
+                f"{attack.title}: the p99 is {came.meanwhile_us:.0f} us, bound {HANDSHAKE_P99_US} us"
+            )
+    if times >= 2 and not attack.handshake:
         failures.append(
             f"{attack.title}: the p99 is {times:.2f} times what it was before, by the median of {len(rounds)} rounds"
         )
@@ -175,9 +243,11 @@ class Peers:
         peer = socket.socket()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.bind((f"127.0.0.{2 + index % 8}", 0))
-        peer.connect(("127.0.0.1", self.server.port))
+        peer.connect(("127.0.0.1", port_for(self.server, self.attack)))
         peer.setblocking(False)
         send(peer, self.attack.first)
+        if self.attack.closes_half:
+            peer.shutdown(socket.SHUT_WR)
         return [peer, b""]
 
     def drip_until_gone(self) -> float:
@@ -216,9 +286,14 @@ class Peers:
         if bytes_came:
             client[1] = came or bytes_came[:32]
             return False
-        self.heard[came[9:12].decode()] += 1
+        # An answer within a handshake has no status.
+        self.heard["" if self.attack.handshake else came[9:12].decode()] += 1
         peer.close()
         return True
+
+
+def port_for(server: Instance, attack: Attack) -> int:
+    return server.ports[1 if attack.handshake else 0]
 
 
 def send(peer: socket.socket, data: bytes):
@@ -231,15 +306,15 @@ def send(peer: socket.socket, data: bytes):
 class Normal:
     """A normal client: a thousand requests per second on one connection, beside the hostile clients."""
 
-    def __init__(self, port: int):
-        self.port = port
+    def __init__(self, server: Instance, attack: Attack):
+        self.port, self.uses_tls = port_for(server, attack), attack.handshake is not None
 
     def start(self, seconds: float = 0):
         read, write = os.pipe()
         self.child = os.fork()
         if self.child == 0:
             os.close(read)
-            run_normal(self.port, seconds, write)
+            run_normal(self.port, self.uses_tls, seconds, write)
         os.close(write)
         self.result = os.fdopen(read)
 
@@ -253,7 +328,7 @@ class Normal:
         return result
 
 
-def run_normal(port: int, seconds: float, write: int):
+def run_normal(port: int, uses_tls: bool, seconds: float, write: int):
     """Never returns, because the process ends in it."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
@@ -263,6 +338,8 @@ def run_normal(port: int, seconds: float, write: int):
         pass
     peer = socket.create_connection(("127.0.0.1", port))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if uses_tls:
+        peer = trusting().wrap_socket(peer)
     took, due = [], time.monotonic()
     end = due + seconds if seconds else float("inf")
     while not stopped.is_set() and due < end:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import resource
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +20,7 @@ from lib.case import WARMUP_S, Row, Turn
 from lib.load import Wrk
 from lib.packages import install_packages, tell
 from lib.report import duration, machine
-from lib.servers import LOAD_CORE, PEERS, PROGRAM, ROOT, SERVER_CORE, Instance, Server, first_line
+from lib.servers import LOAD_CORE, PEERS, PROGRAM, ROOT, SERVER_CORE, Instance, Server, first_line, metrics_of
 from lib.usage import cpu_s_of
 
 FILE_BYTES = 64 << 10
@@ -259,14 +258,8 @@ def answered_per_s(folder: Path, seconds: float) -> float:
 
 
 def answered(folder: Path) -> int:
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(folder / "data/log/admin.sock"))
-        peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        text = b"".join(iter(lambda: peer.recv(65536), b""))
-    return sum(
-        int(count)
-        for count in re.findall(rb"^tollgate_http_requests_total\{[^}]*\} (\d+)", text, re.MULTILINE)
-    )
+    counts = re.findall(r"^tollgate_http_requests_total\{[^}]*\} (\d+)", metrics_of(folder), re.MULTILINE)
+    return sum(map(int, counts))
 
 
 def thread_count(server: Instance) -> int:

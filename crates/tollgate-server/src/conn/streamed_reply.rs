@@ -118,9 +118,9 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends a part, and waits until the system has it: a close after the last part would drop bytes that a
-    /// stream of TLS still holds. Returns false if the time limit of the content source passed before the client took the
-    /// part.
+    /// Sends a part, and waits until the system has it. Otherwise a close after the last part would drop
+    /// bytes that a stream of TLS still holds. Returns false if the time limit of the content source passed
+    /// before the client took the part.
     async fn send_part(&mut self, bytes: &[u8], streamed: &mut ContentSource) -> Result<bool, Gone> {
         if bytes.is_empty() && self.stream.is_flushed() {
             return Ok(true);

@@ -1,4 +1,5 @@
-//! Carries connections without TLS over TLS to a server, so that a test without TLS tests a listener with TLS.
+//! Carries connections without TLS over TLS to a server, so that a test without TLS tests a listener with
+//! TLS.
 //!
 //! The end of each side stays what it is: a half-close becomes a `close_notify` and a half-close, and a reset
 //! becomes a reset. An end of the server without `close_notify` becomes a reset too, because the client of

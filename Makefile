@@ -128,8 +128,8 @@ target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 # faults of system calls, cut the power of a mounted image, run PostgreSQL with certificates, and make networks and
 # capture their packets. curl and wget are common clients.
 tools:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump promtool >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump prometheus; }
 
 # Sets `go` to a Go compiler of version 1.25 or later, in the shell of a recipe. PyPI has one, if there is none.
 define FIND_GO
@@ -244,8 +244,9 @@ outage: tools
 reloads:
 	TOLLGATE_RELOADS=$${RELOADS:-100} $(CARGO) test --locked -p tollgate --test it reload_storm -- --nocapture
 
-# Checks and tests the rules for alarms, and checks the metrics of a server, with promtool. Debian's package
-# prometheus has promtool. It is installed if it is missing (as root).
+# Checks and tests the rules for alarms, and checks the metrics of a server, with promtool. `make test` also
+# tries the alarms on servers with real faults. Debian's package prometheus has promtool. It is installed if it
+# is missing (as root).
 PROMTOOL ?= promtool
 rules: build
 	@which $(PROMTOOL) >/dev/null || { apt-get update && apt-get install -y --no-install-recommends prometheus; }

@@ -29,48 +29,54 @@ const DURING: u64 = 7;
 const READS: usize = 40;
 
 /// The database of the sink.
-enum Database {
-    Postgres { cluster: Cluster, name: String },
+pub(crate) enum Database {
+    /// A database of a server, and its address.
+    At {
+        cluster: Cluster,
+        name: String,
+        url: String,
+    },
     Sqlite,
 }
 
 impl Database {
-    fn postgres() -> Self {
+    pub(crate) fn postgres() -> Self {
         let cluster = Cluster::start("");
         let name = cluster.database();
-        Self::Postgres { cluster, name }
+        let url = cluster.url(&name);
+        Self::At { cluster, name, url }
     }
 
     /// Returns the keys of the sink.
     fn keys(&self) -> String {
         match self {
-            Self::Postgres { cluster, name } => format!("postgres = \"{}\"\n", cluster.url(name)),
+            Self::At { url, .. } => format!("postgres = \"{url}\"\n"),
             Self::Sqlite => "sqlite = \"data/tollgate.sqlite\"\n".to_owned(),
         }
     }
 
     fn cluster(&self) -> (&Cluster, &str) {
         match self {
-            Self::Postgres { cluster, name } => (cluster, name),
+            Self::At { cluster, name, .. } => (cluster, name),
             Self::Sqlite => panic!("the sink has no cluster"),
         }
     }
 }
 
-struct Site {
+pub(crate) struct Site {
     database: Database,
-    app: App,
-    server: Running,
+    pub(crate) app: App,
+    pub(crate) server: Running,
 }
 
 impl Site {
     /// Starts a server with a sink in PostgreSQL, and loads the first records.
-    fn start(keys: &str) -> Self {
+    pub(crate) fn start(keys: &str) -> Self {
         Self::with(Database::postgres(), keys)
     }
 
     /// Starts a server, and loads the first records.
-    fn with(database: Database, keys: &str) -> Self {
+    pub(crate) fn with(database: Database, keys: &str) -> Self {
         let app = App::new(&format!("{CONFIG}{}{keys}\n", database.keys()), &[]);
         let server = app.start();
         let site = Self { database, app, server };
@@ -80,11 +86,24 @@ impl Site {
         site
     }
 
-    fn record(&self, numbers: std::ops::Range<u64>) {
+    pub(crate) fn record(&self, numbers: std::ops::Range<u64>) {
         let mut client = self.server.connect();
         for n in numbers {
             assert!(client.post("/a", &format!("[{{\"n\":{n}}}]")).unwrap().is_success());
         }
+    }
+
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self.database, Database::Sqlite)
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.database.cluster().0
+    }
+
+    /// Returns the name of the database in its cluster.
+    pub(crate) fn name(&self) -> &str {
+        self.database.cluster().1
     }
 
     fn wait_for_rows(&self, count: u64) {
@@ -92,9 +111,9 @@ impl Site {
         eventually("the rows are there", || (self.rows() == expected).then_some(()));
     }
 
-    fn rows(&self) -> Vec<u64> {
+    pub(crate) fn rows(&self) -> Vec<u64> {
         match &self.database {
-            Database::Postgres { cluster, name } => numbers_in(cluster, name, "a"),
+            Database::At { cluster, name, .. } => numbers_in(cluster, name, "a"),
             Database::Sqlite if !self.app.has_table("a") => Vec::new(),
             Database::Sqlite => {
                 let numbers = self.app.query::<i64>("SELECT n FROM a ORDER BY n");
@@ -152,7 +171,7 @@ impl Site {
     }
 
     /// Waits until the finding has ended and all is loaded.
-    fn wait_for_the_end(&self) {
+    pub(crate) fn wait_for_the_end(&self) {
         eventually("the sink caught up", || {
             let sink = self.sink();
             let is_over = sink["state"] == "caught up" && sink["waiting_seconds"] == 0.0;
@@ -162,13 +181,13 @@ impl Site {
 }
 
 /// A session that holds a lock on the table until its drop.
-struct LockHolder<'site> {
+pub(crate) struct LockHolder<'site> {
     site: &'site Site,
     psql: Child,
 }
 
 impl<'site> LockHolder<'site> {
-    fn lock(site: &'site Site) -> Self {
+    pub(crate) fn lock(site: &'site Site) -> Self {
         let mut psql = Command::new("psql");
         let (cluster, name) = site.database.cluster();
         psql.args(["-X", "-q", "-d", &cluster.url(name), "-c"]);
@@ -194,10 +213,10 @@ impl Drop for LockHolder<'_> {
 }
 
 /// The processes of a database server that do not run until this value is dropped.
-struct Frozen(Vec<Pid>);
+pub(crate) struct Frozen(Vec<Pid>);
 
 impl Frozen {
-    fn freeze(cluster: &Cluster) -> Self {
+    pub(crate) fn freeze(cluster: &Cluster) -> Self {
         let processes: Vec<_> =
             cluster.processes().into_iter().map(|id| Pid::from_raw(id).unwrap()).collect();
         for id in &processes {

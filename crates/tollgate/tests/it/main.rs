@@ -6,6 +6,7 @@
 mod acme;
 mod acme_dns;
 mod admin;
+mod alarms;
 mod app_clock;
 mod app_tests;
 mod apps;
@@ -65,6 +66,7 @@ mod postgres;
 mod power;
 mod program;
 mod queries;
+mod real_faults;
 mod refused;
 mod reload;
 mod reload_storm;

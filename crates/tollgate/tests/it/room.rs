@@ -26,13 +26,13 @@ const ITEMS: i64 = 200;
 const FILLERS: usize = 100;
 
 /// The disk below `data/`. Dropping it unmounts it.
-struct Disk {
+pub(crate) struct Disk {
     path: PathBuf,
 }
 
 impl Disk {
     /// Mounts a disk. `None`: it cannot be mounted here.
-    fn below(app: &App) -> Option<Self> {
+    pub(crate) fn below(app: &App) -> Option<Self> {
         let path = app.path().join("data");
         fs::create_dir_all(&path).unwrap();
         let bounds = format!("size={DISK_MIB}m,nr_inodes={DISK_FILES}");
@@ -45,7 +45,7 @@ impl Disk {
     }
 
     /// Fills the disk to the last byte.
-    fn fill(&self) -> PathBuf {
+    pub(crate) fn fill(&self) -> PathBuf {
         let path = self.path.join("of-somebody-else");
         let mut file = File::create(&path).unwrap();
         while file.write_all(&[0x5a; 4096]).is_ok() {}

@@ -1,0 +1,243 @@
+//! Real faults of a running server. For each of them the readiness, the status, the metrics and the log name
+//! the fault, and exactly the alarms that belong to it fire.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::net::TcpListener;
+use std::time::Instant;
+
+use crate::admin::{get, get_until, sample};
+use crate::alarms::check_alarms;
+use crate::cluster::Cluster;
+use crate::database_faults::{Database, Frozen, LockHolder, Site};
+use crate::program::{App, Running, eventually, printed};
+use crate::room::Disk;
+
+/// How a fault is reported.
+struct Report<'a> {
+    /// Status of `/readyz`.
+    readiness: u16,
+    code: &'a str,
+    /// Part of a log line.
+    line: &'a str,
+    /// A finding that follows from the requests during the fault.
+    follows: Option<&'a str>,
+    alarms: &'a [&'a str],
+}
+
+impl Report<'_> {
+    /// Waits until each reader of the server sees the fault, and tries the alarms. Prints the seconds.
+    fn check(&self, app: &App, server: &Running, begun: Instant, mut drive: impl FnMut()) {
+        let Self { readiness, code, line, follows, alarms } = self;
+        get_until(app, "/readyz", *readiness, &format!("{code}: "));
+        println!("{code}: reported after {:.1} s", begun.elapsed().as_secs_f64());
+        let status = app.run(&["status"]);
+        let begin = if *readiness == 200 { "READY, WITH WARNINGS" } else { "NOT READY" };
+        assert!(status.status.success() && printed(&status).starts_with(begin), "{}", printed(&status));
+        assert!(app.succeed(&["status", "--json"]).contains(&format!("\"code\":\"{code}\"")));
+        let metrics = get(app, "/metrics").content;
+        let severity = if *readiness == 200 { "warning" } else { "reason" };
+        let series = format!("tollgate_finding{{code=\"{code}\",severity=\"{severity}\"}}");
+        assert_eq!(sample(&metrics, &series), 1);
+        eventually(&format!("the log has {line:?}"), || server.has_logged(line).then_some(()));
+        if let Some(code) = follows {
+            eventually(&format!("{code} follows"), || {
+                drive();
+                get(app, "/readyz").content.contains(&format!("{code}: ")).then_some(())
+            });
+        }
+        check_alarms(app, alarms, drive);
+    }
+}
+
+const SINK_DOWN: &[&str] = &["TollgateSinkDown"];
+const COLLECT: &str = "[stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
+                       [[route]]\npath = \"/a\"\ncollect = true\nstream = \"a\"\n\
+                       [sink.main]\nsqlite = \"DATABASE\"\n";
+
+/// Returns a configuration that records into this database.
+fn collecting(database: &str) -> String {
+    COLLECT.replace("DATABASE", database)
+}
+
+fn post(server: &Running) -> u16 {
+    server.connect().post("/a", "[{\"n\":1}]").unwrap().status
+}
+
+#[test]
+fn a_stopped_database_is_named_and_has_its_alarm() {
+    let site = Site::start("");
+    let frozen = Frozen::freeze(site.cluster());
+    let begun = Instant::now();
+    site.record(10..11);
+    let line = "has waited for the database for ";
+    let report = Report { readiness: 200, code: "sink_waiting", line, follows: None, alarms: SINK_DOWN };
+    report.check(&site.app, &site.server, begun, || site.record(11..12));
+    drop(frozen);
+}
+
+#[test]
+fn a_locked_table_is_named_and_has_its_alarm() {
+    for database in [Database::postgres(), Database::Sqlite] {
+        let site = Site::with(database, "");
+        let sqlite = site.is_sqlite().then(|| site.app.database());
+        if let Some(other) = &sqlite {
+            other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        }
+        let holder = (!site.is_sqlite()).then(|| LockHolder::lock(&site));
+        let begun = Instant::now();
+        site.record(10..11);
+        let line = "has waited for the database for ";
+        let report = Report { readiness: 200, code: "sink_waiting", line, follows: None, alarms: SINK_DOWN };
+        report.check(&site.app, &site.server, begun, || site.record(11..12));
+        drop(holder);
+    }
+}
+
+#[test]
+fn a_changed_password_of_the_database_is_named_and_has_its_alarm() {
+    let cluster = Cluster::start("");
+    let name = cluster.database();
+    cluster.sql(&name, &format!("CREATE ROLE loader LOGIN PASSWORD 'one'; GRANT ALL ON DATABASE {name} TO loader; GRANT ALL ON SCHEMA public TO loader"));
+    let rules = cluster.folder().join("data/pg_hba.conf");
+    let before = fs::read_to_string(&rules).unwrap();
+    fs::write(&rules, format!("local all loader scram-sha-256\n{before}")).unwrap();
+    cluster.sql(&name, "SELECT pg_reload_conf()");
+    let url = cluster.url(&name).replace("user=tollgate", "user=loader password=one");
+    let site = Site::with(Database::At { cluster, name, url }, "");
+    let change = "ALTER ROLE loader PASSWORD 'two'; \
+                  SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'loader'";
+    site.cluster().sql(site.name(), change);
+    let begun = Instant::now();
+    site.record(10..11);
+    let report = Report {
+        readiness: 200,
+        code: "sink_stopped",
+        line: "password authentication failed",
+        follows: None,
+        alarms: SINK_DOWN,
+    };
+    report.check(&site.app, &site.server, begun, || site.record(11..12));
+}
+
+#[test]
+fn a_dropped_table_is_made_again_and_the_error_is_logged() {
+    for database in [Database::postgres(), Database::Sqlite] {
+        let site = Site::with(database, "");
+        if site.is_sqlite() {
+            site.app.database().execute_batch("DROP TABLE a").unwrap();
+        } else {
+            site.cluster().sql(site.name(), "DROP TABLE a");
+        }
+        site.record(10..13);
+        eventually("the later records are rows", || (site.rows() == [10, 11, 12]).then_some(()));
+        site.wait_for_the_end();
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_has_its_alarms() {
+    // The database is on another disk.
+    let app = App::new(&collecting("rows.sqlite"), &[]);
+    let Some(disk) = Disk::below(&app) else { return };
+    let server = app.start();
+    assert_eq!(post(&server), 200);
+    let begun = Instant::now();
+    disk.fill();
+    let alarms = &["TollgateDiskFillsUp", "TollgateNotReady", "TollgateRefusing", "TollgateRouteFailing"];
+    let follows = Some("route_failing");
+    let report = Report { readiness: 503, code: "disk_full", line: "disk", follows, alarms };
+    report.check(&app, &server, begun, || assert_eq!(post(&server), 503));
+}
+
+#[test]
+fn a_dead_backend_is_named_and_has_its_alarms() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let config = format!(
+        "[backend.dead]\nurls = [\"http://127.0.0.1:{port}\"]\n[[route]]\npath = \"/p\"\nproxy = \"dead\"\n"
+    );
+    let app = App::new(&config, &[]);
+    let server = app.start();
+    let ask = || assert!(server.connect().get("/p").unwrap().status >= 502);
+    let begun = Instant::now();
+    eventually("the breaker opens", || {
+        ask();
+        server.has_logged("breaker opened").then_some(())
+    });
+    let alarms = &["TollgateBackendDown", "TollgateErrors", "TollgateRouteFailing"];
+    let follows = Some("route_failing");
+    let report = Report { readiness: 200, code: "backend_down", line: "breaker opened", follows, alarms };
+    report.check(&app, &server, begun, ask);
+}
+
+#[test]
+fn an_endless_loop_of_a_script_is_named_and_has_its_alarms() {
+    let config = "[script]\ncpu_budget = \"10ms\"\n[[route]]\npath = \"/loop\"\nscript = \"loop.luau\"\n";
+    let app = App::new(config, &[("loop.luau", "return function() while true do end end")]);
+    let server = app.start();
+    let ask = || assert_eq!(server.connect().get("/loop").unwrap().status, 500);
+    let begun = Instant::now();
+    (0..12).for_each(|_| ask());
+    let alarms = &["TollgateErrors", "TollgateRouteFailing", "TollgateScriptsFail"];
+    let report =
+        Report { readiness: 200, code: "route_failing", line: "script failed", follows: None, alarms };
+    report.check(&app, &server, begun, ask);
+}
+
+#[test]
+fn full_connections_are_named_and_have_their_alarms() {
+    let app = App::new("connections_max = 8\n[[route]]\npath = \"/\"\nreply = {}\n", &[]);
+    let server = app.start();
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let begun = Instant::now();
+    for client in &mut clients {
+        assert!(client.get("/").unwrap().is_success());
+    }
+    assert_eq!(server.connect().get("/").unwrap().status, 503);
+    let alarms = &["TollgateNotReady", "TollgateRefusing"];
+    let report =
+        Report { readiness: 503, code: "connections_full", line: "connections_max", follows: None, alarms };
+    report.check(&app, &server, begun, || assert_eq!(server.connect().get("/").unwrap().status, 503));
+}
+
+#[test]
+fn a_damaged_segment_is_named_and_has_its_alarm() {
+    let app = App::new(&collecting("data/tollgate.sqlite"), &[]);
+    let server = app.start_with(&["--no-load"]);
+    (0..3).for_each(|_| assert_eq!(post(&server), 200));
+    assert!(server.stop().0.success());
+    let segment = app.segments().remove(0);
+    // The last bytes of a sealed segment are its footer.
+    let mut file = OpenOptions::new().write(true).open(&segment).unwrap();
+    file.seek(SeekFrom::End(-8)).unwrap();
+    file.write_all(&[0xff; 8]).unwrap();
+    let begun = Instant::now();
+    let server = app.start();
+    let report = Report {
+        readiness: 200,
+        code: "segments_damaged",
+        line: segment.file_name().unwrap().to_str().unwrap(),
+        follows: None,
+        alarms: &["TollgateDamagedSegments"],
+    };
+    report.check(&app, &server, begun, || assert_eq!(post(&server), 200));
+}
+
+#[test]
+fn a_refused_reload_is_named_and_has_its_alarm() {
+    let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
+    let server = app.start();
+    app.write("tollgate.toml", &app.config().replace("[server]\n", "[server]\nbaklog = 4\n"));
+    let begun = Instant::now();
+    assert!(!app.run(&["reload"]).status.success());
+    let report = Report {
+        readiness: 200,
+        code: "reload_refused",
+        line: "baklog",
+        follows: None,
+        alarms: &["TollgateReloadRefused"],
+    };
+    report.check(&app, &server, begun, || assert!(server.connect().get("/").unwrap().is_success()));
+}

@@ -62,6 +62,7 @@ pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
 
 fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let now = Instant::now();
+    state.meter.retainer.folder_gone.set(retainer.is_folder_gone().into());
     retainer.note_loaded(&state.loaded(), now);
     while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
         state.meter.retainer.deleted.add(1);
@@ -114,13 +115,32 @@ pub(crate) struct Retainer {
     /// Logs of dead runs without a known sealed segment.
     empty: BTreeSet<LogId>,
     unlinking: Unlinking,
+    /// Whether the folder of the live log was seen. The first record makes it.
+    is_folder_made: bool,
 }
 
 impl Retainer {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
         let (segments, empty) = (SegmentList::default(), BTreeSet::new());
         let deleted = Deleted::read(&*storage, &dir).unwrap_or_default();
-        Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
+        Self {
+            storage,
+            dir,
+            live,
+            rules,
+            segments,
+            deleted,
+            empty,
+            unlinking: Unlinking::Works,
+            is_folder_made: false,
+        }
+    }
+
+    /// Returns whether the folder of the live log was at its path, and is not there any more.
+    fn is_folder_gone(&mut self) -> bool {
+        let is_there = self.storage.is_folder(&self.dir.join(self.live.to_string()));
+        self.is_folder_made |= is_there;
+        self.is_folder_made && !is_there
     }
 
     /// Finds the sealed segments of dead runs. Reports segments that an earlier run set aside, that cannot be

@@ -21,6 +21,9 @@ pub struct LogStatus {
     pub failure: Option<String>,
     /// Whether the disk has space for records.
     pub room: RoomState,
+    /// Whether the folder of the log is not at its path any more: its disk was unmounted, or the folder was
+    /// moved or removed. Records still go to the open file, which no loader finds.
+    pub is_folder_gone: bool,
     /// Free bytes on the disk.
     pub free_bytes: u64,
     /// Bytes that have to stay free on the disk.
@@ -76,6 +79,7 @@ impl LogWatch {
             watermark: log.watermark(),
             failure: log.failure().map(str::to_owned),
             room,
+            is_folder_gone: meter.retainer.folder_gone.get() > 0,
             free_bytes: meter.retainer.free_bytes.get(),
             reserve_bytes: log.options.reserve_bytes,
             queued_bytes: log.queued_bytes.load(Ordering::Relaxed),

@@ -1,5 +1,5 @@
-//! How long the database has not answered. Other threads read this while the thread of the loader waits for the
-//! answer.
+//! How long the database has not answered. Other threads read this while the thread of the loader waits for
+//! the answer.
 //!
 //! A call may end without an answer, because another program holds a lock or because a timeout passed. The
 //! wait then goes on through all later tries, until the sink works again or fails with another error.

@@ -150,6 +150,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
         code,
         Code::WorkerStalled
             | Code::LogStalled
+            | Code::LogGone
             | Code::MemoryFull
             | Code::MemoryShort
             | Code::DiskTight

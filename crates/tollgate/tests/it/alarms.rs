@@ -1,5 +1,5 @@
-//! Tries the alarms of dist/prometheus on the metrics of a real server. promtool replays the scrapes as twenty
-//! minutes of simulated time, one scrape in 30 s.
+//! Tries the alarms of dist/prometheus on the metrics of a real server. promtool replays the scrapes as
+//! simulated time, one scrape in 30 s.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,11 +3,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Instant;
 
 use crate::admin::{get, get_until, sample};
 use crate::alarms::check_alarms;
+use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::database_faults::{Database, Frozen, LockHolder, Site};
 use crate::program::{App, Running, eventually, printed};
@@ -98,7 +99,8 @@ fn a_locked_table_is_named_and_has_its_alarm() {
 fn a_changed_password_of_the_database_is_named_and_has_its_alarm() {
     let cluster = Cluster::start("");
     let name = cluster.database();
-    cluster.sql(&name, &format!("CREATE ROLE loader LOGIN PASSWORD 'one'; GRANT ALL ON DATABASE {name} TO loader; GRANT ALL ON SCHEMA public TO loader"));
+    let role = "CREATE ROLE loader LOGIN PASSWORD 'one'; GRANT ALL ON SCHEMA public TO loader";
+    cluster.sql(&name, &format!("{role}; GRANT ALL ON DATABASE {name} TO loader"));
     let rules = cluster.folder().join("data/pg_hba.conf");
     let before = fs::read_to_string(&rules).unwrap();
     fs::write(&rules, format!("local all loader scram-sha-256\n{before}")).unwrap();
@@ -148,6 +150,48 @@ fn a_full_disk_is_named_and_has_its_alarms() {
     let follows = Some("route_failing");
     let report = Report { readiness: 503, code: "disk_full", line: "disk", follows, alarms };
     report.check(&app, &server, begun, || assert_eq!(post(&server), 503));
+}
+
+#[test]
+fn an_unmounted_disk_of_the_log_is_named_and_the_server_is_not_ready() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = format!("{}[admin]\nlisten = \"127.0.0.1:{port}\"\n", collecting("rows.sqlite"));
+    let app = App::new(&config, &[]);
+    let Some(disk) = Disk::below(&app) else { return };
+    let server = app.start();
+    assert_eq!(post(&server), 200);
+    eventually("the record is a row", || {
+        let database = rusqlite::Connection::open(app.path().join("rows.sqlite")).unwrap();
+        database
+            .query_row("SELECT count(*) FROM a", [], |row| row.get::<_, i64>(0))
+            .ok()
+            .filter(|count| *count == 1)
+    });
+    assert!(!server.has_logged("log_gone"), "a log without a record has no folder yet");
+    let begun = Instant::now();
+    drop(disk);
+    // The sockets in the folder of the log are gone too.
+    let ask = |path: &str| {
+        let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+        assert!(client.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+        client.reply().unwrap()
+    };
+    eventually("the server is not ready", || {
+        let reply = ask("/readyz");
+        (reply.status == 503 && reply.content.contains("log_gone: ")).then_some(())
+    });
+    println!("log_gone: reported after {:.1} s", begun.elapsed().as_secs_f64());
+    assert_eq!(
+        sample(&ask("/metrics").content, "tollgate_finding{code=\"log_gone\",severity=\"reason\"}"),
+        1
+    );
+    eventually("the log has a line", || server.has_logged("\"code\":\"log_gone\"").then_some(()));
+    let status = app.run(&["status"]);
+    assert!(
+        !status.status.success() && printed(&status).contains("no server answers"),
+        "{}",
+        printed(&status)
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(crate) enum Code {
     Starting,
     Draining,
     LogFailed,
+    LogGone,
     LogStalled,
     LogBehind,
     DiskFull,
@@ -79,6 +80,7 @@ impl Code {
         Self::Starting,
         Self::Draining,
         Self::LogFailed,
+        Self::LogGone,
         Self::LogStalled,
         Self::LogBehind,
         Self::DiskFull,
@@ -127,6 +129,7 @@ impl Code {
             Self::Starting => "starting",
             Self::Draining => "draining",
             Self::LogFailed => "log_failed",
+            Self::LogGone => "log_gone",
             Self::LogStalled => "log_stalled",
             Self::LogBehind => "log_behind",
             Self::DiskFull => "disk_full",
@@ -184,6 +187,7 @@ impl Code {
             Self::Starting
             | Self::Draining
             | Self::LogFailed
+            | Self::LogGone
             | Self::LogStalled
             | Self::LogBehind
             | Self::DiskFull

@@ -26,6 +26,13 @@ pub(super) fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
             format!("the oldest record has waited {age} s for the disk, limit {limit} s"),
         );
     }
+    if log.is_folder_gone && log.failure.is_none() {
+        let text = format!(
+            "the folder of log {} is not at its path any more, so its new records cannot be loaded",
+            log.watermark.log
+        );
+        health.add(Code::LogGone, text);
+    }
     if log.queue == QueueState::Behind && log.failure.is_none() {
         health.add(Code::LogBehind, queue_text(log));
     }

@@ -32,8 +32,14 @@ DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 run: build
 	@exec target/release/tollgate serve $(APP)
 
+# A release has no path of the machine that builds it. Panics and C++ name their sources below these short names.
+CARGO_FOLDER = $(or $(CARGO_HOME),$(HOME)/.cargo)
+RELEASE = RUSTFLAGS="$(RUSTFLAGS) --remap-path-prefix=$(CARGO_FOLDER)/registry/src=registry --remap-path-prefix=$(CURDIR)=." \
+  CFLAGS="$(CFLAGS) -ffile-prefix-map=$(CARGO_FOLDER)/registry/src=registry" \
+  CXXFLAGS="$(CXXFLAGS) -ffile-prefix-map=$(CARGO_FOLDER)/registry/src=registry" $(CARGO)
+
 build:
-	$(CARGO) build --release --locked -p tollgate
+	$(RELEASE) build --release --locked -p tollgate
 
 # All tests, also those after a test binary that failed. The tests of HTTP run a second time, over TLS. What the tests of
 # faults and power cuts need is installed if it is missing (as root). The tests of stores need versitygw, which Go builds
@@ -200,7 +206,7 @@ senders:
 # The crash tests with many more repetitions: seeds of the log's tests, power cuts on ext4 and XFS (as root),
 # kills of a loader, and changed segments (mutants) that every command and start must survive.
 crash: tools
-	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
+	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(RELEASE) test --release --locked -p tollgate-log --test log -- --nocapture
 	for disk in ext4 xfs; do \
 	  TOLLGATE_DISK=$$disk TOLLGATE_POWER_CUTS=$${CUTS:-200} TOLLGATE_SEED=$$(date +%N) \
 	  $(CARGO) test --locked -p tollgate --test it power -- --nocapture || exit 1; \
@@ -238,7 +244,7 @@ volumes: tools
 # memory of the catch-up. Needs three times BYTES of disk space.
 outage: tools
 	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
-	$(CARGO) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
+	$(RELEASE) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
 
 # RELOADS reloads under load, by default 100. Half of them have a faulty configuration.
 reloads:
@@ -260,13 +266,13 @@ rules: build
 
 # A form of 2 GiB whose file a script saves, in constant memory. Needs 5 GiB of disk space.
 uploads:
-	TOLLGATE_UPLOAD_MIB=2048 $(CARGO) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
+	TOLLGATE_UPLOAD_MIB=2048 $(RELEASE) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
 
 # Steady load with faults for SOAK_SECONDS, by default an hour. Memory and descriptors must not grow, and the
 # audit must be exact. `make test` runs this test for 25 s.
 soak: tools
 	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \
-	$(CARGO) test --release --locked -p tollgate --test it soak -- --nocapture
+	$(RELEASE) test --release --locked -p tollgate --test it soak -- --nocapture
 
 # Runs the fuzz targets with coverage feedback, each for FUZZ_SECONDS. `make fuzz TARGETS=head` runs one
 # target. `fuzz/minimise` rebuilds the packs of the corpus with the inputs that were found.
@@ -307,7 +313,7 @@ overload: build
 # Backends that fail in twenty ways: the replies to their clients, and the latency of other routes. Runs for
 # half an hour (needs gcc).
 faults: build
-	$(CARGO) build --release --locked -p tollgate-faults
+	$(RELEASE) build --release --locked -p tollgate-faults
 	bench/study.py faults
 
 # Files by sendfile and by plain writes, compared with nginx, lighttpd, h2o and Yaws. Also a small file during

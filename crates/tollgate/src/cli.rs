@@ -48,7 +48,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 /// An HTTP server for services that write a lot. It answers in microseconds, writes each record to disk
 /// before the reply, and loads the records into a database.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "tollgate", version = env!("TOLLGATE_VERSION"), after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,5 +1,7 @@
 //! The log lines of the process: text for a person at a terminal, JSON for a machine.
 
+mod json;
+mod library;
 mod queue;
 
 use std::io::{self, IsTerminal, Write};
@@ -10,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
+use json::JsonLines;
 use queue::LineQueue;
 
 /// Time for which a process waits at its end until the remaining lines are read.
@@ -29,7 +32,7 @@ pub(crate) fn start() -> anyhow::Result<()> {
     if io::stderr().is_terminal() {
         lines.with_writer(|| Indented(Lines)).with_target(false).init();
     } else {
-        lines.with_writer(|| Escaped(Lines)).json().flatten_event(true).init();
+        lines.with_writer(|| Escaped(Lines)).event_format(JsonLines::default()).init();
     }
     let queue = QUEUE.get_or_init(Arc::default);
     let write = || queue.write(io::stderr(), log_left_out);
@@ -70,7 +73,10 @@ struct Lines;
 
 impl Write for Lines {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        write(event);
+        // An event that is left out has no text.
+        if !event.is_empty() {
+            write(event);
+        }
         Ok(event.len())
     }
 

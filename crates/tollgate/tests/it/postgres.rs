@@ -141,3 +141,26 @@ fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
 fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     check_kills(app_and_numbers);
 }
+
+#[test]
+fn lines_of_a_library_are_few_and_name_no_folder_of_the_build() {
+    let database = shared().database();
+    let sink = format!("postgres = \"{}\"\nafter_load = \"after.sql\"\n", shared().url(&database));
+    // The notices of one load are more than a library may log in a second.
+    let notices =
+        "DO $$ BEGIN FOR i IN 1..40 LOOP RAISE NOTICE 'notice % of a \"trigger\"', i; END LOOP; END $$";
+    let app = App::new(&format!("{CONFIG}{sink}"), &[("after.sql", notices)]);
+    let server = app.start();
+    assert_eq!(server.connect().post("/collect", "{\"n\": 1}").unwrap().status, 200);
+    eventually("the notices are logged", || server.has_logged("notice 1 of").then_some(()));
+    let (_, log) = server.stop();
+    let lines: Vec<serde_json::Value> =
+        log.lines().filter(|line| line.starts_with('{')).map(|line| line.parse().unwrap()).collect();
+    let notices = lines.iter().filter(|line| line["message"].as_str().unwrap().contains("notice "));
+    let notices: Vec<_> = notices.collect();
+    assert!(notices[0]["message"].as_str().unwrap().ends_with("notice 1 of a \"trigger\""), "{log}");
+    assert_eq!(notices[0]["target"], "tokio_postgres::connection", "{log}");
+    assert!(notices.len() < 40, "{} notices", notices.len());
+    assert!(!log.contains("\"log.") && !log.contains("/registry/"), "{log}");
+    assert!(log.contains("\"message\":\"serving\""), "{log}");
+}

@@ -85,3 +85,10 @@ fn a_start_loads_again_while_a_script_changes() {
         is_again.then_some(())
     });
 }
+
+#[test]
+fn the_version_names_the_commit_and_the_features() {
+    let text = App::bare(&[]).succeed(&["--version"]);
+    let expected = format!("tollgate {} (commit ", env!("CARGO_PKG_VERSION"));
+    assert!(text.starts_with(&expected) && text.contains(", features ") && text.ends_with(")\n"), "{text}");
+}

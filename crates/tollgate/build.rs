@@ -1,5 +1,5 @@
-//! Tells the program what it was built from, for `tollgate --version`: the commit, the date of the commit, and
-//! the features. The date of the build is not part of it, so the same commit gives the same bytes.
+//! Passes on what the program was built from, for `tollgate --version`: the commit, its date, and the
+//! features. The date of the build is not part of it, so the same commit gives the same bytes.
 
 use std::env;
 use std::process::Command;

@@ -40,8 +40,8 @@ pub enum LogEvent {
     },
     /// Logs were recovered that the start could not recover for lack of space.
     Mended(RecoveryReport),
-    /// A segment of an earlier run is damaged, and no operator has accepted this. The segment is kept, and its
-    /// intact records are loaded.
+    /// A segment of an earlier run is damaged, and no operator has accepted this. The segment is kept, and
+    /// its intact records are loaded.
     Unsound {
         /// The log of the segment.
         log: LogId,

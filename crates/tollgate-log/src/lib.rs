@@ -15,10 +15,10 @@
 //! | [`mod@retain`], [`segment_list`], [`mod@deleted`] | deletes segments that every sink has, and remembers that |
 //!
 //! Outside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] recovers the logs of
-//! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, [`inspect`]
-//! shows one file to a person, and [`accepted`] notes damage that an operator accepted. [`room`] refuses records before the disk is full. [`queue_age`] measures how
-//! long batches wait for the disk. [`meter`] and [`status`] count and report. [`storage`] is a trait for the
-//! file system.
+//! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, [`inspect`] shows
+//! one file to a person, and [`accepted`] notes damage that an operator accepted. [`room`] refuses records
+//! before the disk is full. [`queue_age`] measures how long batches wait for the disk. [`meter`] and
+//! [`status`] count and report. [`storage`] is a trait for the file system.
 //!
 //! The contract is `docs/reference/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 

@@ -186,8 +186,8 @@ impl Retainer {
         unsound
     }
 
-    /// Returns the footer of a sealed segment, or the reason why it has none. `None`: the segment is gone, or a
-    /// later version wrote it.
+    /// Returns the footer of a sealed segment, or the reason why it has none. `None`: the segment is gone, or
+    /// a later version wrote it.
     fn footer_or_damage(&self, path: &Path) -> Result<Option<SegmentFooter>, String> {
         match read_footer(&*self.storage, path) {
             Ok(Some(footer)) => Ok(Some(footer)),

@@ -19,6 +19,9 @@ pub(crate) use cert::CertCommand;
 pub(crate) use place::{ConfigOption, ConfigPath};
 pub(crate) use volumes::{FolderArguments, LoadVolume, TargetArguments, VolumeCommand};
 
+/// The version with its commit and features, which the build script passes on.
+const VERSION: &str = env!("TOLLGATE_VERSION");
+
 const EXAMPLES: &str = "\
 Examples:
   tollgate new shop                    make a small app with tests
@@ -48,7 +51,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 /// An HTTP server for services that write a lot. It answers in microseconds, writes each record to disk
 /// before the reply, and loads the records into a database.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version = env!("TOLLGATE_VERSION"), after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "tollgate", version = VERSION, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -25,8 +25,8 @@ fn retyped_columns(stream: &StreamSpec, known: &[Arc<Schema>]) -> Vec<String> {
         if let Some(known) = newest.filter(|known| known.kind.without_size() != column.kind.without_size()) {
             let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());
             faults.push(format!(
-                "column {name:?} of [stream.{}] is {found}, but {present} in the log: no reload changes a type. \
-                 Give the column or the stream another name, or change the type by a restart",
+                "column {name:?} of [stream.{}] is {found}, but {present} in the log: no reload changes a \
+                 type. Give the column or the stream another name, or change the type by a restart",
                 stream.name
             ));
         }

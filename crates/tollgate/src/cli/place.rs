@@ -18,8 +18,9 @@ const NAMES_HERE: [&str; 6] = [FILE_NAME, APP_FILE, "routes", "public", LOG_DIR,
 const POSITIONAL: &str = "config_path";
 const OPTION: &str = "config";
 const VALUE_NAME: &str = "CONFIG|DIR";
-const HELP: &str = "A configuration file, or the folder of an app. Commands that ask a server, and `log`, also \
-                    take a log folder [default: $TOLLGATE_CONFIG, ./tollgate.toml, /etc/tollgate/tollgate.toml]";
+const HELP: &str = "A configuration file, or the folder of an app. Commands that ask a server, and \
+                    `log`, also take a log folder [default: $TOLLGATE_CONFIG, ./tollgate.toml, \
+                    /etc/tollgate/tollgate.toml]";
 
 /// The path of a configuration, as an argument or as the option `--config`.
 #[derive(Debug, Clone)]

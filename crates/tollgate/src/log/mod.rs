@@ -1,6 +1,7 @@
 //! `tollgate log`: prints, follows, checks and repairs logs.
 //!
-//! Only `repair` changes files of a log, and `accept` notes in the log folder what it accepts. No command disturbs a server that writes.
+//! Only `repair` changes files of a log. `accept` writes only its own file in the log folder. No command
+//! disturbs a server that writes.
 
 mod accept;
 mod cat;

@@ -14,7 +14,7 @@ pub(super) const TABLE_ROWS_MAX: usize = 10_000;
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum SqlCell {
     Null,
     Int(i64),
     Float(f64),
@@ -56,7 +56,7 @@ impl<'a> RowPrinter<'a> {
     }
 
     /// Prints a row. `Break`: no further row is printed.
-    pub(super) fn row(&mut self, cells: &[Cell]) -> io::Result<ControlFlow<()>> {
+    pub(super) fn row(&mut self, cells: &[SqlCell]) -> io::Result<ControlFlow<()>> {
         match self.format {
             Format::Table if self.rows == TABLE_ROWS_MAX => {
                 self.is_cut = true;
@@ -87,28 +87,28 @@ impl<'a> RowPrinter<'a> {
     }
 }
 
-fn plain(cell: &Cell) -> String {
+fn plain(cell: &SqlCell) -> String {
     match cell {
-        Cell::Null => String::new(),
-        Cell::Int(number) => number.to_string(),
-        Cell::Float(number) => format!("{number:?}"),
-        Cell::Bool(value) => value.to_string(),
-        Cell::Text(text) => text.clone(),
+        SqlCell::Null => String::new(),
+        SqlCell::Int(number) => number.to_string(),
+        SqlCell::Float(number) => format!("{number:?}"),
+        SqlCell::Bool(value) => value.to_string(),
+        SqlCell::Text(text) => text.clone(),
     }
 }
 
-fn json_line(names: &[String], cells: &[Cell]) -> String {
+fn json_line(names: &[String], cells: &[SqlCell]) -> String {
     let mut line = String::new();
     for (index, (name, cell)) in names.iter().zip(cells).enumerate() {
         line.push(if index == 0 { '{' } else { ',' });
         push_json_string(&mut line, name);
         line.push(':');
         match cell {
-            Cell::Null => line.push_str("null"),
-            Cell::Int(number) => push_formatted(&mut line, format_args!("{number}")),
-            Cell::Float(number) => push_json_float(&mut line, *number),
-            Cell::Bool(value) => push_formatted(&mut line, format_args!("{value}")),
-            Cell::Text(text) => push_json_string(&mut line, text),
+            SqlCell::Null => line.push_str("null"),
+            SqlCell::Int(number) => push_formatted(&mut line, format_args!("{number}")),
+            SqlCell::Float(number) => push_json_float(&mut line, *number),
+            SqlCell::Bool(value) => push_formatted(&mut line, format_args!("{value}")),
+            SqlCell::Text(text) => push_json_string(&mut line, text),
         }
     }
     line + "}"

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use tollgate_load::{PostgresOptions, ReadAnswer, ReadColumn, ReadKind, read_postgres};
 
-use super::output::{Cell, RowPrinter};
+use super::output::{RowPrinter, SqlCell};
 
 /// Runs a statement and prints its rows.
 pub(super) fn query(options: &PostgresOptions, text: &str, printer: RowPrinter<'_>) -> anyhow::Result<()> {
@@ -32,19 +32,19 @@ impl ReadAnswer for Printing<'_> {
     }
 }
 
-fn cell(value: Option<&str>, kind: ReadKind) -> Cell {
-    let Some(text) = value else { return Cell::Null };
+fn cell(value: Option<&str>, kind: ReadKind) -> SqlCell {
+    let Some(text) = value else { return SqlCell::Null };
     match kind {
-        ReadKind::Bool => Cell::Bool(text == "t"),
-        ReadKind::Number => number(text).unwrap_or_else(|| Cell::Text(text.to_owned())),
-        ReadKind::Text => Cell::Text(text.to_owned()),
+        ReadKind::Bool => SqlCell::Bool(text == "t"),
+        ReadKind::Number => number(text).unwrap_or_else(|| SqlCell::Text(text.to_owned())),
+        ReadKind::Text => SqlCell::Text(text.to_owned()),
     }
 }
 
 /// Reads a number. `NaN` and `Infinity` stay texts, because JSON has no such numbers.
-fn number(text: &str) -> Option<Cell> {
-    let integer = text.parse().ok().map(Cell::Int);
-    integer.or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Cell::Float))
+fn number(text: &str) -> Option<SqlCell> {
+    let integer = text.parse().ok().map(SqlCell::Int);
+    integer.or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(SqlCell::Float))
 }
 
 #[cfg(test)]
@@ -54,12 +54,12 @@ mod tests {
     #[test]
     fn a_value_of_the_server_is_a_cell_by_its_type() {
         let check = |text, kind, expected| assert_eq!(cell(text, kind), expected, "{text:?}");
-        check(None, ReadKind::Number, Cell::Null);
-        check(Some("9007199254740993"), ReadKind::Number, Cell::Int(9_007_199_254_740_993));
-        check(Some("0.5"), ReadKind::Number, Cell::Float(0.5));
-        check(Some("NaN"), ReadKind::Number, Cell::Text("NaN".to_owned()));
-        check(Some("t"), ReadKind::Bool, Cell::Bool(true));
-        check(Some("f"), ReadKind::Bool, Cell::Bool(false));
-        check(Some("12"), ReadKind::Text, Cell::Text("12".to_owned()));
+        check(None, ReadKind::Number, SqlCell::Null);
+        check(Some("9007199254740993"), ReadKind::Number, SqlCell::Int(9_007_199_254_740_993));
+        check(Some("0.5"), ReadKind::Number, SqlCell::Float(0.5));
+        check(Some("NaN"), ReadKind::Number, SqlCell::Text("NaN".to_owned()));
+        check(Some("t"), ReadKind::Bool, SqlCell::Bool(true));
+        check(Some("f"), ReadKind::Bool, SqlCell::Bool(false));
+        check(Some("12"), ReadKind::Text, SqlCell::Text("12".to_owned()));
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Statement};
 
-use super::output::{Cell, RowPrinter};
+use super::output::{RowPrinter, SqlCell};
 use crate::cli::Format;
 use crate::config::denial;
 use crate::print::blob;
@@ -80,13 +80,13 @@ fn prepare<'a>(connection: &'a Connection, text: &str) -> anyhow::Result<Stateme
     Ok(statement)
 }
 
-fn cell(value: ValueRef<'_>) -> Cell {
+fn cell(value: ValueRef<'_>) -> SqlCell {
     match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(number) => Cell::Int(number),
-        ValueRef::Real(number) => Cell::Float(number),
-        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Cell::Text(blob(bytes)),
+        ValueRef::Null => SqlCell::Null,
+        ValueRef::Integer(number) => SqlCell::Int(number),
+        ValueRef::Real(number) => SqlCell::Float(number),
+        ValueRef::Text(text) => SqlCell::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => SqlCell::Text(blob(bytes)),
     }
 }
 

@@ -133,7 +133,8 @@ fn a_command_finds_the_server_by_argument_variable_folder_and_system_in_this_ord
         // The file of the system is bound to this app, in a mount namespace of the command.
         let bind = "mount -t tmpfs none /etc && mkdir /etc/tollgate && \
                     cp \"$SYSTEM/tollgate.toml\" \"$SYSTEM/keep.luau\" /etc/tollgate && \
-                    sed -i \"1i [log]\\ndir = '$SYSTEM/data/log'\" /etc/tollgate/tollgate.toml && exec \"$@\"";
+                    sed -i \"1i [log]\\ndir = '$SYSTEM/data/log'\" /etc/tollgate/tollgate.toml && \
+                    exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", bind, "sh", BINARY]).args(arguments);
         command.env("SYSTEM", system.path()).current_dir(folder.path());

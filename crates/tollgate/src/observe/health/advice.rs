@@ -67,8 +67,8 @@ impl Code {
                  the records up with `tollgate load --skip`"
             }
             Self::SegmentsDamaged => {
-                "run `tollgate log verify`, and restore the segment from a copy. If there is no copy, accept the \
-                 damage with `tollgate log accept`"
+                "run `tollgate log verify`, and restore the segment from a copy. Without a copy, accept \
+                 the damage with `tollgate log accept`"
             }
             Self::DiskTight => "free disk space in dir of [log] before the server refuses records",
             Self::DescriptorsFull => {

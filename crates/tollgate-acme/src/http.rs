@@ -13,11 +13,12 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
-use hyper::{Request, Response, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient, Problem};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -40,6 +41,9 @@ pub(crate) enum HttpError {
     /// The server cannot be reached, or the connection broke.
     #[error("the ACME server at {host} cannot be reached: {source}")]
     Connection { host: String, source: io::Error },
+    /// The server fails, and gives no reason.
+    #[error("the ACME server answers {0} without a reason")]
+    Status(u16),
     /// The answer is longer than its limit.
     #[error("an answer of the ACME server exceeds its limit of {ANSWER_BYTES_MAX} bytes")]
     TooLong,
@@ -163,6 +167,19 @@ fn retry_after(answer: &Response<Bytes>) -> Option<RetryAfter> {
     Some(RetryAfter::At(since.as_secs()))
 }
 
+/// Returns the content of an answer. A refusal without a problem document gets one with its status, because
+/// the status decides whether an order is lost. RFC 8555 section 6.7 only recommends the document.
+fn with_reason(status: StatusCode, content: Bytes) -> Result<Bytes, HttpError> {
+    if status.is_success() || serde_json::from_slice::<Problem>(&content).is_ok() {
+        return Ok(content);
+    }
+    if !status.is_client_error() {
+        return Err(HttpError::Status(status.as_u16()));
+    }
+    let detail = format!("status {} without a reason", status.as_u16());
+    Ok(json!({ "status": status.as_u16(), "detail": detail }).to_string().into())
+}
+
 impl HttpClient for AcmeHttp {
     fn request(
         &self,
@@ -170,9 +187,32 @@ impl HttpClient for AcmeHttp {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let this = self.clone();
         Box::pin(async move {
-            let answer = this.send(request).await.map_err(|error| Error::Other(Box::new(error)))?;
-            let (parts, content) = answer.into_parts();
+            let failed = |error| Error::Other(Box::new(error));
+            let (parts, content) = this.send(request).await.map_err(failed)?.into_parts();
+            let content = with_reason(parts.status, content).map_err(failed)?;
             Ok(BytesResponse { parts, body: Box::new(content) })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_without_a_problem_document_gets_one_with_its_status() {
+        let problem = r#"{"type":"urn:ietf:params:acme:error:malformed","detail":"no"}"#;
+        let failure = "the ACME server answers 502 without a reason";
+        for (status, content, expect) in [
+            (404, "", r#"{"detail":"status 404 without a reason","status":404}"#),
+            (502, "<html>", failure),
+            (503, problem, problem),
+            (400, problem, problem),
+            (200, "", ""),
+        ] {
+            let found = with_reason(StatusCode::from_u16(status).unwrap(), content.into());
+            let found = found.unwrap_or_else(|error| error.to_string().into());
+            assert_eq!(found, expect, "{status}");
+        }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::process::Command;
 
 use serde_json::Value;
 
-use crate::pebble::{Behaviour, Place, expect_trusted};
+use crate::pebble::{Behaviour, Place, expect_served, expect_trusted};
 use crate::program::{App, Running, eventually, printed};
 
 /// A hook for the API of `pebble-challtestsrv`. The two texts are code at the end of each function.
@@ -52,13 +51,6 @@ fn expect_finding(app: &App, code: &str, part: &str) {
         (!text.contains("the first order runs")).then_some(text)
     });
     assert!(text.contains(part), "{text}");
-}
-
-fn expect_served(place: &Place) {
-    let mut curl = Command::new("curl");
-    let output =
-        curl.args(["-sSk", "--max-time", "60", &format!("https://{}/", place.tls)]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{}", printed(&output));
 }
 
 /// Waits until no record is left, neither at the provider nor in the folder.

@@ -5,6 +5,7 @@
 
 mod acme;
 mod acme_dns;
+mod acme_faults;
 mod admin;
 mod alarms;
 mod app_clock;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -28,7 +29,7 @@ pub(crate) struct Behaviour {
 /// The addresses of Pebble and of the server that it checks. They stay the same when Pebble starts again.
 pub(crate) struct Place {
     folder: TempDir,
-    directory: SocketAddr,
+    pub(crate) directory: SocketAddr,
     management: SocketAddr,
     names: SocketAddr,
     /// The address of the API that sets and removes records of names.
@@ -96,8 +97,10 @@ impl Place {
         pebble.args(["-strict", "-dnsserver", &names, "-config"]).arg(self.path("pebble.json"));
         pebble.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
         pebble.env("PEBBLE_WFE_NONCEREJECT", behaviour.nonces_refused.to_string());
+        dns.stdout(Stdio::null());
+        pebble.stdout(fs::File::create(self.path("pebble.log")).unwrap());
         let started = Pebble([dns, pebble].map(|mut command| {
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap_or_else(|error| {
+            command.stderr(Stdio::null()).spawn().unwrap_or_else(|error| {
                 panic!("{}: {error}: `make pebble` builds it", command.get_program().display())
             })
         }));
@@ -118,6 +121,14 @@ impl Place {
             self.directory,
             self.path("ca.pem"),
         )
+    }
+
+    /// Returns the number of accounts that the present Pebble has, as its log reports it.
+    pub(crate) fn accounts(&self) -> usize {
+        let log = fs::read_to_string(self.path("pebble.log")).unwrap();
+        let counts =
+            log.lines().filter_map(|line| line.split_once("There are now ")?.1.split_once(" accounts"));
+        counts.map(|(count, _)| count.parse().unwrap()).max().unwrap_or_default()
     }
 
     /// Returns whether the name server has a TXT record with this name (RFC 1035 section 4).
@@ -159,6 +170,14 @@ impl Place {
     }
 }
 
+impl Pebble {
+    /// Stops the ACME server, or lets it continue. Its connections stay open.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let [_, pebble] = &self.0;
+        kill_process(Pid::from_child(pebble), signal).unwrap();
+    }
+}
+
 impl Drop for Pebble {
     fn drop(&mut self) {
         for child in &mut self.0 {
@@ -190,6 +209,14 @@ pub(crate) fn expect_trusted(place: &Place, server: &Running, name: &str) {
         assert!(!server.logged().contains("panicked"), "{}", server.logged());
         place.is_trusted(name).then_some(())
     });
+}
+
+/// Fetches a page by HTTPS, with any certificate.
+pub(crate) fn expect_served(place: &Place) {
+    let mut curl = Command::new("curl");
+    let output =
+        curl.args(["-sSk", "--max-time", "60", &format!("https://{}/", place.tls)]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{}", printed(&output));
 }
 
 /// Returns what the status says of the certificates.

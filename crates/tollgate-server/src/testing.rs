@@ -194,39 +194,25 @@ impl Bench {
         };
         let (endpoint, place, routes) = match destination {
             Destination::Reply(reply) => return Ok(test_reply((*reply).into(), None)),
+            Destination::Refused(refused) => return Ok(test_reply(refused.reply.into(), None)),
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
         let tls = asked.client_certificate.clone().map(session_with);
-        if let Err(refusal) = endpoint.check_certificate(&head, tls.as_deref()) {
-            return Ok(test_reply((*refusal).into(), None));
-        }
-        let caller = match self
-            .caller(&endpoint, &head, asked.caller.clone())
-            .await
-            .map_err(|text| format!("{what}: {text}"))?
-        {
-            Ok(caller) => caller,
-            Err(reply) => return Ok(test_reply((*reply).into(), None)),
-        };
         self.asked.set(self.asked.get() + 1);
         let id = RequestId::Made(Uuid::from_u128(self.asked.get()));
-        let content = asked.content.clone().unwrap_or_default();
-        let head = match &endpoint.verify {
-            None if asked.signature.is_some() => {
-                return Err(format!("{what}: the route {} has no verify", endpoint.path));
-            }
-            None => head,
-            Some(verify) => {
-                let head =
-                    self.signed(&asked, head, verify, &content).map_err(|text| format!("{what}: {text}"))?;
-                if let Err(reply) = self.verified(&endpoint, verify, &head, &content) {
-                    return Ok(test_reply((*reply).into(), None));
-                }
-                head
-            }
+        let admitted = self.admitted(&endpoint, head, &asked, tls.as_deref()).await;
+        let (head, admitted) = admitted.map_err(|text| format!("{what}: {text}"))?;
+        let (caller, refusal) = match admitted {
+            Ok(caller) => (caller, None),
+            Err(refusal) if endpoint.records_refusal(&refusal) => (None, Some(refusal)),
+            Err(refusal) => return Ok(test_reply((*refusal).into(), None)),
         };
+        let content = asked.content.filter(|_| refusal.is_none()).unwrap_or_default();
         let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), (tls, caller), content);
-        let (rehearsed, stream) = exchange.rehearse().await?;
+        let (rehearsed, stream) = match refusal {
+            None => exchange.rehearse().await?,
+            Some(refusal) => exchange.rehearse_refusal(*refusal).await?,
+        };
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
         let rejects = rehearsed.rejects().into_iter();
@@ -241,6 +227,33 @@ fn session_with(client: ClientCertificate) -> Rc<TlsSession> {
 }
 
 impl Bench {
+    /// Checks certificate, credentials and signature of a request, as far as its route asks for them. Returns
+    /// the head, with the signature of the test. The inner error is the refusal.
+    async fn admitted(
+        &self,
+        endpoint: &Endpoint,
+        head: RequestHead,
+        asked: &TestRequest,
+        tls: Option<&TlsSession>,
+    ) -> Result<(RequestHead, Result<Option<Rc<Caller>>, Box<Reply>>), String> {
+        if let Err(refusal) = endpoint.check_certificate(&head, tls) {
+            return Ok((head, Err(refusal)));
+        }
+        let caller = self.caller(endpoint, &head, asked.caller.clone()).await?;
+        let content = asked.content.clone().unwrap_or_default();
+        match (&endpoint.verify, &caller) {
+            (None, _) if asked.signature.is_some() => {
+                Err(format!("the route {} has no verify", endpoint.path))
+            }
+            (Some(verify), Ok(_)) => {
+                let head = self.signed(asked, head, verify, &content)?;
+                let verified = self.verified(endpoint, verify, &head, &content);
+                Ok((head, verified.and(caller)))
+            }
+            _ => Ok((head, caller)),
+        }
+    }
+
     /// Returns the caller that the test names, or checks the credentials of the request. The inner error is
     /// the reply to a request without access.
     async fn caller(

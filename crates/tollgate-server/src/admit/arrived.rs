@@ -18,7 +18,7 @@ use crate::overload::RequestPermit;
 use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
-use crate::verify::{SignatureFault, Verification};
+use crate::verify::Verification;
 
 /// Maximum bytes of a body that is read and discarded, so that the connection can be used again.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
@@ -47,8 +47,31 @@ pub(crate) struct Arrived {
 pub(crate) enum Destination {
     /// A route handles the request.
     Endpoint { endpoint: Rc<Endpoint>, place: MatchedPath, routes: Rc<Routes> },
+    /// The route refuses the request, and its stream records the refusal.
+    Refused(Box<Refused>),
     /// The server answers without a handler. The reply is in a box, so that requests to routes stay small.
     Reply(Box<Reply>),
+}
+
+/// A request that its route refuses, and records.
+pub(crate) struct Refused {
+    pub(crate) endpoint: Rc<Endpoint>,
+    pub(crate) place: MatchedPath,
+    pub(crate) routes: Rc<Routes>,
+    pub(crate) reply: Reply,
+}
+
+impl Destination {
+    /// Returns the destination of a request that gets this refusal in place of its handler.
+    #[cold]
+    pub(crate) fn refused(self, reply: Box<Reply>) -> Self {
+        match self {
+            Self::Endpoint { endpoint, place, routes } if endpoint.records_refusal(&reply) => {
+                Self::Refused(Refused { endpoint, place, routes, reply: *reply }.into())
+            }
+            _ => Self::Reply(reply),
+        }
+    }
 }
 
 impl Arrived {
@@ -64,16 +87,23 @@ impl Arrived {
             Err(reply) => {
                 self.access = Access::Open;
                 self.permit = None;
-                self.destination = Destination::Reply(reply);
+                self.refuse(reply);
             }
         }
+    }
+
+    /// Refuses the request in place of its handler.
+    #[cold]
+    fn refuse(&mut self, reply: Box<Reply>) {
+        let nowhere = Destination::Reply(Reply::empty(reply.status).into());
+        self.destination = std::mem::replace(&mut self.destination, nowhere).refused(reply);
     }
 
     /// Returns the maximum size of the content, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_bytes_max,
-            Destination::Reply(_) => DISCARDED_BODY_BYTES_MAX,
+            Destination::Refused(_) | Destination::Reply(_) => DISCARDED_BODY_BYTES_MAX,
         }
     }
 
@@ -81,7 +111,7 @@ impl Arrived {
     pub(crate) fn body_pace(&self, limits: &ConnectionLimits) -> BodyPace {
         let own = match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_pace,
-            Destination::Reply(_) => None,
+            Destination::Refused(_) | Destination::Reply(_) => None,
         };
         own.unwrap_or(limits.body_pace)
     }
@@ -90,7 +120,7 @@ impl Arrived {
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.upload_place(),
-            Destination::Reply(_) => None,
+            Destination::Refused(_) | Destination::Reply(_) => None,
         }
     }
 
@@ -100,7 +130,7 @@ impl Arrived {
             Destination::Endpoint { endpoint, .. } => {
                 endpoint.cors.as_ref().map(|cors| cors.grant(&self.head))
             }
-            Destination::Reply(_) => None,
+            Destination::Refused(_) | Destination::Reply(_) => None,
         }
     }
 
@@ -113,7 +143,10 @@ impl Arrived {
         let now_s = self.time_us.div_euclid(1_000_000);
         match verify.begin(&self.head, scheme(&self.head), now_s) {
             Ok(verification) => self.verification = Some(verification.into()),
-            Err(fault) => self.destination = refused(endpoint, &fault, &self.head),
+            Err(fault) => {
+                let refusal = endpoint.refuse_signature(&fault, &self.head);
+                self.refuse(refusal.into());
+            }
         }
     }
 
@@ -125,19 +158,15 @@ impl Arrived {
         if let Err(fault) = verification.finish()
             && let Destination::Endpoint { endpoint, .. } = &self.destination
         {
-            self.destination = refused(endpoint, &fault, &self.head);
+            let refusal = endpoint.refuse_signature(&fault, &self.head);
+            self.refuse(refusal.into());
         }
     }
 
     /// Returns whether the reply is known before the body has arrived.
     pub(crate) fn is_answered(&self) -> bool {
-        matches!(self.destination, Destination::Reply(_))
+        matches!(self.destination, Destination::Refused(_) | Destination::Reply(_))
     }
-}
-
-#[cold]
-fn refused(endpoint: &Endpoint, fault: &SignatureFault, head: &RequestHead) -> Destination {
-    Destination::Reply(endpoint.refuse_signature(fault, head).into())
 }
 
 /// Origin of a request.

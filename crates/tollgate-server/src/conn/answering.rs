@@ -18,6 +18,7 @@ use crate::deadline::Phase;
 use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
 use crate::observe::{RequestFault, RouteTally};
 use crate::reply::{Extent, Framing, Reply, Writing};
+use crate::worker::Worker;
 
 impl<S: Transport> Connection<S> {
     /// Appends the replies of handlers that have returned, then answers the complete requests of the buffer,
@@ -105,7 +106,7 @@ impl<S: Transport> Connection<S> {
             }
             Err(reply) => {
                 self.paused_until = worker.refusal_pauses.take().or(self.paused_until);
-                (Destination::Reply(reply), None, Access::Open)
+                (Worker::refused(&service, &head, reply), None, Access::Open)
             }
         };
         let (client, begun, time_us) = (client.ok().flatten(), now.at, now.wall_us);
@@ -244,8 +245,8 @@ impl<S: Transport> Connection<S> {
 
     fn enter(&mut self, arrived: Arrived, body: Body, form: ReplyForm) {
         let origin = self.client.origin(arrived.client, &self.rules);
-        match self.worker.exchange(arrived, body, origin, self.taken()) {
-            Ok(exchange) => self.handle(Visit::new(exchange), form),
+        match self.worker.visit(arrived, body, origin, self.taken()) {
+            Ok(visit) => self.handle(visit, form),
             Err(reply) => self.reply_by_itself(*reply, form),
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Endpoint {
     pub(super) throttle_lines: ThrottleLines,
     /// The credentials that the route asks for, if it asks for any.
     pub(crate) auth: Option<Guard>,
+    /// Whether the stream also records requests that the route refuses with 401 or 403.
+    records_refusals: bool,
     /// Limits the number of script failures that are logged.
     pub(super) failures: FewPerPeriod,
     /// Version of the configuration of this endpoint.
@@ -161,6 +163,7 @@ impl Endpoint {
             throttle: None,
             throttle_lines: ThrottleLines::new(),
             auth: None,
+            records_refusals: spec.refused,
             failures: FewPerPeriod::failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
@@ -252,6 +255,13 @@ impl Endpoint {
             .with("WWW-Authenticate", "Signature");
         self.note_fault(RequestFault::Signature, head, &reply);
         self.granted(reply, head)
+    }
+
+    /// Returns whether the stream of the route records a request that gets this refusal. The server never
+    /// records a refusal for overload.
+    pub(crate) fn records_refusal(&self, refusal: &Reply) -> bool {
+        let is_denied = matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        is_denied && self.records_refusals
     }
 
     /// Returns field lines for every reply of the route, even if the method is not allowed.

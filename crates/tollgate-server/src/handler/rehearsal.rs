@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
 use super::rehearsed::{RecordOrigin, Rehearsed, RehearsedRecord, RehearsedReject, RehearsedRow};
 use super::script::{Records, ScriptRecord};
-use super::visit::{Returned, Stage, Tail, Turn, Visit};
+use super::visit::{Returned, Stage, Tail, Turn, Visit, VisitPhase};
 use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
@@ -59,6 +59,16 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// Returns the result of a request that its route refuses and records.
+    ///
+    /// # Errors
+    /// The reply cannot be read.
+    pub(crate) async fn rehearse_refusal(self, reply: Reply) -> Result<(Rehearsed, Option<String>), String> {
+        Visit::refused(self, reply).rehearsed().await
+    }
+}
+
 impl Visit {
     fn is_waiting(&self) -> bool {
         let has_returned = matches!(self.stage, Stage::AtOnce | Stage::Returned(_));
@@ -66,7 +76,7 @@ impl Visit {
     }
 
     async fn rehearsed(self) -> Result<(Rehearsed, Option<String>), String> {
-        let Self { exchange, stage, failure, .. } = self;
+        let Self { exchange, stage, phase, failure, .. } = self;
         let (endpoint, request) = (&exchange.endpoint, &exchange.request);
         let mut rehearsed = match (stage, &endpoint.handler) {
             (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
@@ -82,7 +92,7 @@ impl Visit {
         let reply = &mut rehearsed.reply;
         reply.read_parts().map_err(|error| format!("file cannot be read: {error}"))?;
         reply.say_what_is_allowed(endpoint.methods);
-        if let Some(cors) = &endpoint.cors {
+        if let Some(cors) = endpoint.cors.as_ref().filter(|_| phase != VisitPhase::Refused) {
             cors.grant(&request.head).add_to(reply);
         }
         if request.head.method() == Method::Head {

@@ -50,6 +50,8 @@ pub(super) enum VisitPhase {
     Before(usize),
     Main,
     After(usize),
+    /// No script runs, because the route refuses the request.
+    Refused,
 }
 
 #[derive(Default)]
@@ -118,6 +120,14 @@ impl Visit {
         let mut visit = Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None };
         visit.enter();
         visit
+    }
+
+    /// Creates the visit of a request that the route refuses. The visit records only the refusal.
+    pub(crate) fn refused(exchange: Exchange, reply: Reply) -> Self {
+        let took_us = Some(exchange.took_us());
+        let returned = Returned { reply, records: Records::default(), took_us, tail: None };
+        let (stage, phase) = (Stage::Returned(Some(returned)), VisitPhase::Refused);
+        Self { exchange, stage, phase, aside: None, failure: None }
     }
 
     /// Enters the stage for the script of the phase, or for the next phase.
@@ -342,7 +352,7 @@ impl Visit {
 
     fn passed(&mut self, mut emitted: Vec<Emitted>) {
         match self.phase {
-            VisitPhase::Main => return self.pass(),
+            VisitPhase::Main | VisitPhase::Refused => return self.pass(),
             VisitPhase::Before(at) => self.phase = VisitPhase::Before(at + 1),
             VisitPhase::After(at) => self.phase = VisitPhase::After(at + 1),
         }
@@ -491,7 +501,8 @@ impl Visit {
         if answer.reply.lacks_allow() {
             answer.reply.to_mut().say_what_is_allowed(endpoint.methods);
         }
-        if let Some(cors) = &endpoint.cors {
+        // A refusal has its permission already.
+        if let Some(cors) = endpoint.cors.as_ref().filter(|_| self.phase != VisitPhase::Refused) {
             cors.grant(&request.head).add_to(answer.reply.to_mut());
         }
         Some(answer)
@@ -534,6 +545,7 @@ impl Visit {
                 let Endpoint { before, handler, .. } = &*self.exchange.endpoint;
                 at == 0 && before.is_empty() && matches!(handler, Handler::Reply(_))
             }
+            VisitPhase::Refused => true,
         }
     }
 

@@ -307,6 +307,8 @@ pub struct RouteSpec {
     pub verify: Option<Arc<VerifySpec>>,
     /// The credentials that the route asks for. `None` means that everybody may use the route.
     pub auth: Option<RouteAuth>,
+    /// Whether the stream also records requests that the route refuses with 401 or 403.
+    pub refused: bool,
     /// The app of the route, as an index in [`ServerOptions::apps`]. `None` for a route of the server itself.
     pub app: Option<usize>,
     /// Resources that the scripts of the route may use.
@@ -402,6 +404,7 @@ impl RouteSpec {
             limits: RouteLimits::default(),
             verify: None,
             auth: None,
+            refused: false,
             app: None,
             access: ScriptAccess::default(),
             before: Vec::new(),

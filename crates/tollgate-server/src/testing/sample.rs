@@ -104,6 +104,7 @@ async fn answer(service: &Service, head: RequestHead, content: Bytes) -> Result<
     };
     let (endpoint, place, routes) = match destination {
         Destination::Reply(reply) => return Ok(reply_of(None, (*reply).into())),
+        Destination::Refused(refused) => return Ok(reply_of(None, refused.reply.into())),
         Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
     };
     let route = Some(endpoint.path.clone());

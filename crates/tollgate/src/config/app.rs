@@ -317,7 +317,7 @@ impl Bundle<'_> {
     ) -> (AppSpec, Routes, Vec<usize>, Vec<Arc<AuthSpec>>) {
         let mut limits = root.table("limits");
         let (body_bytes_max, body_pace) = (defaults.body_bytes_max, defaults.body_pace);
-        let mut bounds = RouteBounds { body_bytes_max, body_pace, concurrency_max: None };
+        let mut bounds = RouteBounds { body_bytes_max, body_pace, concurrency_max: None, refused: false };
         limits.overlay(LIMITS, &mut bounds);
         let RouteBounds { body_bytes_max, body_pace, .. } = bounds;
         defaults.reach.check_body(&limits, body_bytes_max);

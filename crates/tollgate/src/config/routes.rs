@@ -34,6 +34,7 @@ pub(super) struct RouteBounds {
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) concurrency_max: Option<u32>,
+    pub(super) refused: bool,
 }
 
 keys! {
@@ -87,6 +88,8 @@ keys! {
     rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, checked in order");
     /// The signature that requests must have. Without it: 401.
     verify [VERIFY] = other("none", "a [table](routing.md#webhooks)");
+    /// Whether the stream also records requests that the route refuses with 401 or 403.
+    refused [REFUSED] = switch(false) => refused;
 }
 
 const METHODS_ALLOWED: &str =
@@ -214,6 +217,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         body_bytes_max: defaults.body_bytes_max.min(most),
         body_pace: defaults.body_pace,
         concurrency_max: None,
+        refused: false,
     };
     section.read(KEYS, &mut bounds);
     if let Some(bytes) = section.number_within(&BODY_BYTES_MAX, 0..=most) {
@@ -231,6 +235,9 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let verify = verify::verify(&mut section, &VERIFY, defaults.folder);
     let auth = auth(&mut section, defaults, (path.as_ref(), host.as_deref(), methods));
     check_callers(&section, &rates, auth.as_ref());
+    if bounds.refused {
+        check_refused(&section);
+    }
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect(_))) && !after.is_empty() {
@@ -276,6 +283,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
         verify,
         auth,
+        refused: bounds.refused,
         app: None,
         access,
         before,
@@ -294,6 +302,18 @@ fn auth(
     let methods = methods.map(show_methods).unwrap_or_default();
     let name = format!("{path:?} {}{methods}", host.unwrap_or_default());
     route_auth(section, &AUTH, &defaults.auths, AuthPlace { folder, backends, is_app }, name.trim_end())
+}
+
+/// Checks that refusals can occur, and that they have a stream.
+fn check_refused(section: &Section<'_>) {
+    if !section.has(STREAM.name) {
+        section.fault_of(REFUSED.name, "refused in [[route]] needs a stream for its records");
+    }
+    if ![&AUTH, &VERIFY, &CLIENT_CERTIFICATE].iter().any(|key| section.has(key.name)) {
+        let text = "refused in [[route]] has no effect without auth, verify or client_certificate: set one of \
+                    them, or remove refused";
+        section.fault_of(REFUSED.name, text);
+    }
 }
 
 /// Checks rates that count by the name of the caller, which only a route with credentials knows.
@@ -395,6 +415,7 @@ pub(super) fn write_route(
         body_bytes_max: route.body_bytes_max,
         body_pace: route.body_pace.unwrap_or(server.connection.body_pace),
         concurrency_max: route.limits.concurrency_max,
+        refused: route.refused,
     };
     let scripts = |scripts: &[ScriptFile]| {
         let files = scripts.iter().map(|script| script.file.to_string_lossy());

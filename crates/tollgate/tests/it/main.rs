@@ -68,6 +68,7 @@ mod power;
 mod program;
 mod queries;
 mod real_faults;
+mod refusal_records;
 mod refused;
 mod reload;
 mod reload_storm;

@@ -42,14 +42,14 @@ impl Front {
         let (hold, counted) = (Mutex::new(hold), connections.clone());
         // The thread ends with the process.
         thread::spawn(move || {
-            listener.incoming().for_each(|client| {
+            for client in listener.incoming() {
                 let client = client.unwrap();
                 if counted.fetch_add(1, Ordering::SeqCst) + 1 == number {
                     send(&hold, client);
                 } else {
-                    pass(client, target);
+                    pass(&client, target);
                 }
-            })
+            }
         });
         Self { address, connections, held, target }
     }
@@ -71,9 +71,9 @@ fn send(hold: &Mutex<Sender<TcpStream>>, client: TcpStream) {
 }
 
 /// Passes bytes between a client and the ACME server. A server that is not there closes the connection.
-fn pass(client: TcpStream, target: SocketAddr) {
+fn pass(client: &TcpStream, target: SocketAddr) {
     let Ok(server) = TcpStream::connect(target) else { return };
-    let pairs = [(&client, &server), (&server, &client)];
+    let pairs = [(client, &server), (&server, client)];
     for (from, to) in pairs.map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap())) {
         thread::spawn(move || {
             // The end of either side ends both.
@@ -127,7 +127,7 @@ fn is_hit(fault: Fault, step: usize) -> bool {
         }
         Fault::Frozen => {
             pebble.signal(Signal::STOP);
-            pass(held, front.target);
+            pass(&held, front.target);
             expect_served(&place);
             eventually("the server gives up", || server.has_logged("no answer in 30 s").then_some(()));
             pebble.signal(Signal::CONT);

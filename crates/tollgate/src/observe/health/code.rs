@@ -68,7 +68,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 52] = [
+    pub(crate) const ALL: [Self; 53] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,

@@ -87,8 +87,8 @@ impl Capacity {
             let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
             tracing::warn!(
                 peer,
-                "a peer outside trusted_proxies names clients in X-Forwarded-For or Forwarded, and the server \
-                 ignores these names: if the peer is your proxy, add it to trusted_proxies in [server]"
+                "a peer outside trusted_proxies names clients in X-Forwarded-For or Forwarded, and the \
+                 server ignores these names: if the peer is your proxy, add it to trusted_proxies in [server]"
             );
         }
     }

@@ -153,7 +153,8 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
         (
             "tollgate_untrusted_proxies_total",
             Counter,
-            "Connections of peers outside trusted_proxies whose first request has X-Forwarded-For or Forwarded.",
+            "Connections of peers outside trusted_proxies whose first request has X-Forwarded-For or \
+             Forwarded.",
             |server| server.untrusted_proxies,
         ),
         ("tollgate_received_bytes_total", Counter, "Bytes of requests that were read.", |server| {

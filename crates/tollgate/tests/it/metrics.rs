@@ -174,7 +174,10 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     let (_, log) = server.stop();
     let line = log.lines().find(|line| line.contains("requests exceed a limit of the route")).expect(&log);
     assert!(
-        line.contains("\"route\":\"/seldom\",\"reason\":\"rate\",\"limit\":\"1 in 3600 s\",\"refused\":1,\"client\":\"127.0.0.1\""),
+        line.contains(
+            "\"route\":\"/seldom\",\"reason\":\"rate\",\"limit\":\"1 in 3600 s\",\"refused\":1,\
+             \"client\":\"127.0.0.1\""
+        ),
         "{line}"
     );
 }

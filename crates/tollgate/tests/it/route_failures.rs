@@ -180,7 +180,7 @@ fn a_route_that_refused_all_requests_is_reported_until_it_serves() {
 }
 
 #[test]
-fn a_peer_that_is_no_trusted_proxy_and_names_clients_is_reported_once_with_the_remedy() {
+fn an_untrusted_proxy_that_names_clients_is_reported_once_with_the_remedy() {
     let (app, server) = site();
     assert_eq!(ask(&server, "GET /good", ""), 200);
     for field in

@@ -10,7 +10,8 @@ impl Code {
             Self::Draining => "nothing: the server ends after its requests in flight",
             Self::LogFailed => "check the disk (dmesg), then restart the server",
             Self::LogGone => {
-                "stop the server, mount the disk of dir in [log] or put the folder back, then start the server"
+                "stop the server, mount the disk of dir in [log] or put the folder back, then start the \
+                 server"
             }
             Self::LogStalled => "check the disk, which completes no writes (dmesg, iostat -x 1)",
             Self::LogBehind => "check the disk, which is slower than records arrive (dmesg, iostat -x 1)",
@@ -39,8 +40,8 @@ impl Code {
             }
             Self::SinkBehind => "check the load of the database: no record is lost meanwhile",
             Self::SinkWaiting => {
-                "look at the database: locks (`pg_locks`, `pg_blocking_pids`, or `fuser FILE` for SQLite), a stopped \
-                 server, a slow disk"
+                "look at the database: locks (`pg_locks`, `pg_blocking_pids`, or `fuser FILE` for SQLite), a \
+                 stopped server, a slow disk"
             }
             Self::SinkStalled => {
                 "check the disk of the log. If it works, report the fault with the output of gdb -p and \
@@ -51,8 +52,8 @@ impl Code {
                  run `tollgate load --retry-rejects`"
             }
             Self::RouteFailing => {
-                "correct the cause that is named. The log shows failed scripts and backends, and RUST_LOG=debug \
-                 shows each refused request"
+                "correct the cause that is named. The log shows failed scripts and backends, and \
+                 RUST_LOG=debug shows each refused request"
             }
             Self::LogStopped => {
                 "check what the reason names: `tollgate log verify` and docs/how-to/load-into-postgresql.md \

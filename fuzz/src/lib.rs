@@ -18,4 +18,6 @@ pub mod mutate;
 pub mod path;
 pub mod reference;
 pub mod split;
+pub mod tls;
+pub mod tls_wire;
 pub mod tree;

@@ -170,11 +170,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> TlsStream<S, C> {
             let before = came;
             self.session.read_tls(&mut came).map_err(TlsHandshakeError::Socket)?;
             self.boundary.pass(&before[..before.len() - came.len()]);
-            if let Err(error) = self.session.process_new_packets() {
-                // Sends the alert. A failure to send is ignored.
-                let _ = self.poll_flush(context);
-                let chosen = self.session.protocol_version();
-                return Err(TlsHandshakeError::Tls { error, chosen });
+            match self.session.process_new_packets() {
+                // The end of the peer may come with the last message of the handshake.
+                Ok(state) if state.peer_has_closed() => self.end = End::Told,
+                Ok(_) => {}
+                Err(error) => {
+                    // Sends the alert. A failure to send is ignored.
+                    let _ = self.poll_flush(context);
+                    let chosen = self.session.protocol_version();
+                    return Err(TlsHandshakeError::Tls { error, chosen });
+                }
             }
         }
         self.ahead = came.to_vec();

@@ -14,17 +14,19 @@ use fuzz::connection::Connections;
 use fuzz::files::Site;
 use fuzz::folder::Folders;
 use fuzz::mutate::Random;
+use fuzz::tls::Sessions;
 
 const SEED: u64 = 20_261_121;
 
 /// The targets, with the number of named seeds and of packed inputs. `fuzz/minimise` prints the new numbers.
-const INPUTS: [(&str, usize, usize); 6] = [
+const INPUTS: [(&str, usize, usize); 7] = [
     ("head", 31, 851),
     ("chunked", 27, 134),
     ("path", 30, 1004),
     ("connection", 30, 1266),
     ("files", 36, 1300),
     ("folder", 42, 130),
+    ("tls", 20, 0),
 ];
 
 /// Checks each input of the corpus, and then `mutations` mutations. A check that fails prints its input.
@@ -79,4 +81,10 @@ fn files_are_found_as_the_rules_say() {
 fn paths_of_a_folder_are_found_as_the_rules_say_without_the_engine() {
     let folders = Folders::new();
     run("folder", 20_000, |input| folders.check(input));
+}
+
+#[test]
+fn content_inside_tls_arrives_whole_or_with_an_error() {
+    let sessions = Sessions::new();
+    run("tls", 3_000, |input| sessions.check(input));
 }

@@ -60,8 +60,8 @@ struct StoredOrder {
 }
 
 impl Ordering<'_> {
-    /// Gets a certificate, and writes it to its file. Returns the URL of the order. The order file stays until
-    /// [`forget_order`], so that a kill before the caller has noted the success leads to no second order.
+    /// Gets a certificate, and writes it to its file. Returns the URL of the order. The order file stays
+    /// until [`forget_order`], so that a kill before the note of the success leads to no second order.
     pub(crate) async fn run(&self) -> Result<String, AcmeError> {
         let file = order_file(self.name);
         let mut stored = self.stored(&file)?;

@@ -6,7 +6,7 @@
 //! [`PutChecksum`].
 //!
 //! During a PUT the file is in memory, because the head of the request contains its checksum. A call
-//! therefore needs memory for at most one segment, and [`ship_once`](crate::ship_once) makes two calls at once.
+//! therefore needs memory for at most one segment. [`ship_once`](crate::ship_once) makes two calls at once.
 //!
 //! | time-out | bound |
 //! | --- | --- |

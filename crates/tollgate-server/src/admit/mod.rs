@@ -43,8 +43,8 @@ pub(crate) struct Received<'s> {
 }
 
 impl Worker {
-    /// Finds the route of a request with a complete head, and admits the request. Returns the reply if there
-    /// is no route, or if an admission gate refuses the request.
+    /// Finds the route of a request with a complete head, and admits the request. Returns the destination of
+    /// a request that has no route, or that an admission gate refuses.
     #[inline]
     pub(crate) fn receive<'s>(
         &self,
@@ -53,12 +53,15 @@ impl Worker {
         now: Moment,
         tls: Option<&TlsSession>,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<Received<'s>, Box<Reply>> {
-        let found = service.find(head)?;
-        found.endpoint.check_certificate(head, tls)?;
-        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now.at));
-        let (permit, access) = taken?;
-        Ok(Received { found, permit, access })
+    ) -> Result<Received<'s>, Destination> {
+        let found = service.find(head).map_err(Destination::Reply)?;
+        let is_accepted = found.endpoint.check_certificate(head, tls);
+        let taken = is_accepted
+            .and_then(|()| self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now.at)));
+        match taken {
+            Ok((permit, access)) => Ok(Received { found, permit, access }),
+            Err(reply) => Err(found.destination(head).refused(reply)),
+        }
     }
 
     #[inline]
@@ -136,15 +139,6 @@ impl Worker {
         let made = self.ids.next(time_us);
         let came = if is_taken { head.field_bytes("x-request-id") } else { None };
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
-    }
-
-    /// Returns the destination of a request that was refused after its head.
-    #[cold]
-    pub(crate) fn refused(service: &Service, head: &RequestHead, reply: Box<Reply>) -> Destination {
-        match service.find(head) {
-            Ok(found) => found.destination(head).refused(reply),
-            Err(_) => Destination::Reply(reply),
-        }
     }
 
     /// Creates the visit of a handler from a complete request. If no handler is needed, returns the reply.

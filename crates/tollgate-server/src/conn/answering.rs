@@ -18,7 +18,6 @@ use crate::deadline::Phase;
 use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
 use crate::observe::{RequestFault, RouteTally};
 use crate::reply::{Extent, Framing, Reply, Writing};
-use crate::worker::Worker;
 
 impl<S: Transport> Connection<S> {
     /// Appends the replies of handlers that have returned, then answers the complete requests of the buffer,
@@ -83,7 +82,7 @@ impl<S: Transport> Connection<S> {
         let client = self.client.of(&head, &worker, &self.rules);
         let received = match client {
             Ok(client) => match self.reply_without_route(&head) {
-                Some(reply) => Err(reply),
+                Some(reply) => Err(Destination::Reply(reply)),
                 None => worker.receive(&service, &head, now, self.client.tls(), || client),
             },
             Err(TooMany) => {
@@ -92,7 +91,7 @@ impl<S: Transport> Connection<S> {
                     // open.
                     self.reuse = Reuse::Linger;
                 }
-                Err(worker.refuse_client(&service, &head, now.at, TooMany.reply()))
+                Err(Destination::Reply(worker.refuse_client(&service, &head, now.at, TooMany.reply())))
             }
         };
         let (destination, permit, access) = match received {
@@ -104,9 +103,9 @@ impl<S: Transport> Connection<S> {
                 }
                 (found.destination(&head), permit, access)
             }
-            Err(reply) => {
+            Err(destination) => {
                 self.paused_until = worker.refusal_pauses.take().or(self.paused_until);
-                (Worker::refused(&service, &head, reply), None, Access::Open)
+                (destination, None, Access::Open)
             }
         };
         let (client, begun, time_us) = (client.ok().flatten(), now.at, now.wall_us);

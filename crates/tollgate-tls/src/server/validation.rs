@@ -62,8 +62,8 @@ pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
 /// # Errors
 /// The cryptography refuses the configuration.
 pub(super) fn begin_session(config: Arc<ServerConfig>) -> Result<ServerConnection, Error> {
-    // rustls prepares for the certificate of a client before it reads the hello. The last hello on this thread
-    // must not decide this.
+    // rustls prepares for the certificate of a client before it reads the hello. The last hello on this
+    // thread must not decide this.
     IS_VALIDATION.set(false);
     ServerConnection::new(config)
 }

@@ -310,8 +310,8 @@ fn check_refused(section: &Section<'_>) {
         section.fault_of(REFUSED.name, "refused in [[route]] needs a stream for its records");
     }
     if ![&AUTH, &VERIFY, &CLIENT_CERTIFICATE].iter().any(|key| section.has(key.name)) {
-        let text = "refused in [[route]] has no effect without auth, verify or client_certificate: set one of \
-                    them, or remove refused";
+        let text = "refused in [[route]] has no effect without auth, verify or client_certificate: set \
+                    one of them, or remove refused";
         section.fault_of(REFUSED.name, text);
     }
 }

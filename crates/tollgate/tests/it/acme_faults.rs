@@ -1,5 +1,5 @@
-//! An ACME server that is killed or frozen at each step of an order. Each request of an order has a connection
-//! of its own, so a step is a number of a connection.
+//! An ACME server that is killed or frozen at each step of an order. Each request of an order has a
+//! connection of its own, so a step is a number of a connection.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

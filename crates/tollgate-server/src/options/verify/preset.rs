@@ -5,8 +5,8 @@
 use super::scheme::{SecretForm, SignatureAlgorithm, SignatureEncoding, SignaturePreset, SignatureSeparator};
 
 impl SignaturePreset {
-    /// A scheme whose field is one hexadecimal HMAC with SHA-256 of the content. Its name and its header field
-    /// are missing.
+    /// A scheme whose field is one hexadecimal HMAC with SHA-256 of the content. It has no name and no header
+    /// field.
     pub const PLAIN: Self = Self {
         name: "",
         header: "",

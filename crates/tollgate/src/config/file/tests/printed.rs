@@ -301,6 +301,7 @@ body_rate_grace = "3s"
 cors = { origins = ["*"], headers = ["*"], expose = [], credentials = false, max_age = "10m" }
 concurrency_max = 12
 rate_limit = [{ rate = "100/s", burst = 100, by = "request.remote_addr", keys_max = 65536 }]
+refused = false
 
 [[route]]
 path = "/b"
@@ -313,6 +314,7 @@ body_rate_grace = "2s"
 cors = { origins = ["https://a.example", "http://localhost:3000"], methods = ["POST"], headers = ["X-A"], expose = ["ETag"], credentials = true, max_age = "1h" }
 concurrency_max = "off"
 rate_limit = [{ rate = "10/m", burst = 3, by = "request.header.x-key", keys_max = 1000 }, { rate = "5/h", burst = 5, by = "route", keys_max = 65536 }]
+refused = false
 
 "#;
     let text = config.to_string();

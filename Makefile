@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -363,9 +363,16 @@ where: build
 disks: build
 	bench/study.py disks
 
-# Checks that the bench runs. Does not check any speed.
-bench-smoke: build
-	bench/run.py --smoke --case recorded --out target/bench/smoke
+# Checks that the bench runs, with the program of `make test`. Does not check any speed.
+bench-smoke:
+	$(CARGO) build --locked -p tollgate
+	TOLLGATE=$(CURDIR)/target/debug/tollgate bench/run.py --smoke --case recorded --out target/bench/smoke
+
+# What CI has no time for: the release build, the pages of docs/ as a new user tries them, and longer runs of crashes,
+# kills and faults. Runs for some hours (as root).
+nightly: build rules
+	$(MAKE) docs-test STRICT=1 BINARY=target/release/tollgate
+	for run in stores crash ship-crash ship-kills fleet volumes uploads reloads abuse; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the
 # imports of each cycle. CUT=1 adds imports whose removal ends the cycles. MODULES=1 prints the cycles between

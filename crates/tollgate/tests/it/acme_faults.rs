@@ -148,7 +148,6 @@ fn at_each_step(fault: Fault) {
 }
 
 #[test]
-#[ignore = "does not end yet: after some steps the certificate is there, and a wait of the test goes on"]
 fn an_acme_server_that_is_killed_at_any_step_delays_a_certificate_only() {
     at_each_step(Fault::Killed);
 }

@@ -4,6 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -229,7 +230,11 @@ impl Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         for id in &self.0 {
-            kill_process(*id, Signal::CONT).unwrap();
+            match kill_process(*id, Signal::CONT) {
+                // A process that goes on may end others, for example a parent its child.
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => panic!("process {id:?} does not go on: {error}"),
+            }
         }
     }
 }

@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +19,9 @@ use crate::program::{App, Running, eventually, printed};
 const PROGRAMS: &str = "../../target/tools/pebble-2.10.3/bin";
 /// The external account that a Pebble with `needs_external_account` knows.
 pub(crate) const EXTERNAL_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+
+/// The ports of servers and of Pebble.
+const FREE_PORTS: RangeInclusive<u16> = 20_000..=32_000;
 
 /// How Pebble behaves.
 #[derive(Clone, Copy, Default)]
@@ -192,12 +197,17 @@ fn program(name: &str) -> Command {
     Command::new(Path::new(PROGRAMS).join(name))
 }
 
-/// Returns an address that was free a moment ago, for TCP and for UDP.
+/// Returns an address that is free for TCP and for UDP, and that no other call gets.
+///
+/// Its port is below the range of ports that Linux chooses for others (`ip_local_port_range` of ip(7)). No
+/// other test can therefore get it while a server is down.
 fn free() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(*FREE_PORTS.start());
     loop {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = socket.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
+        let port = NEXT.fetch_add(1, Ordering::Relaxed);
+        assert!(FREE_PORTS.contains(&port), "no port is left");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return address;
         }
     }

@@ -29,6 +29,9 @@ const ROUNDS_MAX: usize = 20_000;
 /// Rounds after which a client gives up that has sent a changed byte. The server may wait for the rest of a
 /// record whose length was changed, and only its deadlines end this wait.
 const PATIENCE_ROUNDS: usize = 10_000;
+/// Maximum number of reads of the server. Each makes a record, and a record may need a cycle of 16 steps.
+/// With more reads, a slow wire would need more than [`ROUNDS_MAX`].
+const READS_MAX: usize = 500;
 /// Maximum content of one write of the client.
 const PIECE_BYTES_MAX: usize = 20_000;
 
@@ -65,14 +68,15 @@ impl<'a> Plan<'a> {
             _ => Fault::None,
         };
         let is_end_announced = choice & 2 != 0;
+        let content = content.repeat(if choice & 32 != 0 { 100 } else { 1 });
         Some(Self {
             is_old_version: choice & 1 != 0,
             end: (!is_end_announced || is_reset).then_some(end),
             is_end_announced,
-            read_bytes: 1 << (sizes >> 4),
+            read_bytes: (1 << (sizes >> 4)).max(content.len() / READS_MAX),
             steps,
             fault,
-            content: content.repeat(if choice & 32 != 0 { 100 } else { 1 }),
+            content,
         })
     }
 }

@@ -26,7 +26,7 @@ const INPUTS: [(&str, usize, usize); 7] = [
     ("connection", 30, 1266),
     ("files", 36, 1300),
     ("folder", 42, 130),
-    ("tls", 20, 0),
+    ("tls", 21, 0),
 ];
 
 /// Checks each input of the corpus, and then `mutations` mutations. A check that fails prints its input.

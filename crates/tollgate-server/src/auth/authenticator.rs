@@ -137,18 +137,21 @@ impl Authenticator {
         }
     }
 
-    /// Takes the result of a password check.
+    /// Takes the result of a password check. `None`: the password was not checked in time.
     pub(super) fn finish_password(
         &self,
         name: &str,
         password: &str,
         client: Option<IpAddr>,
-        is_right: bool,
+        is_right: Option<bool>,
     ) -> Result<Identity, Denied> {
-        if !is_right {
+        if is_right == Some(false) {
             return Err(Denied::Wrong("the name or the password is wrong"));
         }
         self.take_back(client);
+        if is_right.is_none() {
+            return Err(Denied::Busy);
+        }
         if let (Some(pairs), Some(basic)) = (&self.remembered, &self.spec.basic) {
             pairs.add(&basic.content, name, password, Instant::now());
         }

@@ -45,8 +45,8 @@ impl Checking {
             Wait::Password { name, password, answer } => {
                 // The thread is gone only if it panicked. The password is then treated as not checked, as
                 // after the timeout.
-                let answered = timeout(PASSWORD_TIMEOUT, answer).await.map_err(|_| Denied::Busy)?;
-                let is_right = answered.map_err(|_| Denied::Busy)?;
+                let answered = timeout(PASSWORD_TIMEOUT, answer).await;
+                let is_right = answered.ok().and_then(Result::ok);
                 authenticator.finish_password(name, password, *client, is_right)
             }
             Wait::Keys { token, wall_us, fetched } => {

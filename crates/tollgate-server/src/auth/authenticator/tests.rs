@@ -117,4 +117,8 @@ async fn passwords_whose_checks_run_count_against_the_limit_until_they_are_right
     assert_eq!(checking.identity().await.unwrap().name, "anna");
     assert!(matches!(begin_password(&authenticator, "e"), Ok(Check::Waits(_))), "its count is back");
     assert!(matches!(begin_password(&authenticator, "f"), Err(Denied::TooMany { .. })));
+    let unchecked = authenticator.finish_password("anna", "e", client, None);
+    assert!(matches!(unchecked, Err(Denied::Busy)));
+    assert!(matches!(begin_password(&authenticator, "g"), Ok(Check::Waits(_))), "no answer is no wrong try");
+    assert!(matches!(begin_password(&authenticator, "h"), Err(Denied::TooMany { .. })));
 }

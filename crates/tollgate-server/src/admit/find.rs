@@ -161,6 +161,16 @@ fn challenge<'s>(routes: &'s Rc<Routes>, head: &RequestHead) -> Option<FoundRout
 }
 
 impl FoundRoute<'_> {
+    /// Returns the destination of a request that gets this refusal in place of its handler. The place of the
+    /// request is needed only for a record, so that most refusals cost less.
+    #[cold]
+    pub(crate) fn refused(self, head: &RequestHead, reply: Box<Reply>) -> Destination {
+        match self.endpoint.records_refusal(&reply) {
+            true => self.destination(head).refused(reply),
+            false => Destination::Reply(reply),
+        }
+    }
+
     /// Returns the route as an owned destination of the request with this head.
     pub(crate) fn destination(self, head: &RequestHead) -> Destination {
         let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);

@@ -60,7 +60,7 @@ impl Worker {
             .and_then(|()| self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now.at)));
         match taken {
             Ok((permit, access)) => Ok(Received { found, permit, access }),
-            Err(reply) => Err(found.destination(head).refused(reply)),
+            Err(reply) => Err(found.refused(head, reply)),
         }
     }
 

@@ -54,9 +54,10 @@ impl RouteFailures {
         let mut before = std::mem::take(&mut self.0);
         for route in routes {
             let counts = RequestCounts::of(route);
-            let mut recent = before.remove(&route.name).unwrap_or_else(RecentRequests::new);
+            let known = before.remove_entry(&route.name);
+            let (name, mut recent) = known.unwrap_or_else(|| (route.name.clone(), RecentRequests::new()));
             recent.note(now, counts);
-            self.0.insert(route.name.clone(), recent);
+            self.0.insert(name, recent);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
 use tollgate_http::route::MatchedPath;
-use tollgate_http::{RequestHead, UriScheme};
+use tollgate_http::{RequestHead, StatusCode, UriScheme};
 use tollgate_script::TlsSession;
 
 use crate::auth::Access;
@@ -72,6 +72,27 @@ impl Destination {
             _ => Self::Reply(reply),
         }
     }
+
+    /// Takes the reply to a request that its route refuses and records. The destination is then the route.
+    #[cold]
+    pub(crate) fn take_refusal(&mut self) -> Option<Reply> {
+        match std::mem::replace(self, Self::nowhere()) {
+            Self::Refused(refused) => {
+                let Refused { endpoint, place, routes, reply } = *refused;
+                *self = Self::Endpoint { endpoint, place, routes };
+                Some(reply)
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Returns a destination for the moment of an exchange.
+    fn nowhere() -> Self {
+        Self::Reply(Reply::empty(StatusCode::NOT_FOUND).into())
+    }
 }
 
 impl Arrived {
@@ -95,8 +116,7 @@ impl Arrived {
     /// Refuses the request in place of its handler.
     #[cold]
     fn refuse(&mut self, reply: Box<Reply>) {
-        let nowhere = Destination::Reply(Reply::empty(reply.status).into());
-        self.destination = std::mem::replace(&mut self.destination, nowhere).refused(reply);
+        self.destination = std::mem::replace(&mut self.destination, Destination::nowhere()).refused(reply);
     }
 
     /// Returns the maximum size of the content, in bytes.

@@ -23,7 +23,7 @@ use crate::overload::{RequestPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Service;
 use crate::worker::Worker;
-pub(crate) use arrived::{Arrived, Destination, Refused, RequestOrigin};
+pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
 use find::FoundRoute;
 
 /// Fields about the origin of a request that the server accepts.
@@ -141,54 +141,49 @@ impl Worker {
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
-    /// Creates the visit of a handler from a complete request. If no handler is needed, returns the reply.
-    /// The id of the client is used only if `taken` accepts it. The visit of a refused request has only its
-    /// reply.
+    /// Creates the exchange for a handler from a complete request. If no handler is needed, returns the
+    /// reply, also for a request that its route refuses. The id of the client is used only if `taken` accepts
+    /// it.
     #[inline]
-    pub(crate) fn visit(
+    pub(crate) fn exchange(
         &self,
         arrived: Arrived,
         body: Body,
         origin: RequestOrigin,
         taken: Taken,
-    ) -> Result<Visit, Box<Reply>> {
-        let (endpoint, place, routes, refusal) = match arrived.destination {
-            Destination::Reply(reply) => return Err(reply),
-            Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes, None),
-            Destination::Refused(refused) => {
-                let Refused { endpoint, place, routes, reply } = *refused;
-                (endpoint, place, routes, Some(reply))
+    ) -> Result<Exchange, Box<Reply>> {
+        match arrived.destination {
+            Destination::Reply(reply) => Err(reply),
+            Destination::Refused(refused) => Err(refused.reply.into()),
+            Destination::Endpoint { endpoint, place, routes } => {
+                let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
+                let RequestOrigin { client: remote_addr, peer, trusted_header, scheme, tls } = origin;
+                let request = Request {
+                    head: arrived.head,
+                    place,
+                    remote_addr,
+                    tls,
+                    id,
+                    time_us: arrived.time_us,
+                    caller: arrived.access.caller().cloned(),
+                    trace_rule: taken.trace,
+                    body,
+                    context: Context::default(),
+                };
+                let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
+                let upload = arrived.upload;
+                Ok(Exchange {
+                    endpoint,
+                    request,
+                    routes,
+                    begun,
+                    peer,
+                    trusted_header,
+                    scheme,
+                    permit,
+                    upload,
+                })
             }
-        };
-        let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-        let RequestOrigin { client: remote_addr, peer, trusted_header, scheme, tls } = origin;
-        let request = Request {
-            head: arrived.head,
-            place,
-            remote_addr,
-            tls,
-            id,
-            time_us: arrived.time_us,
-            caller: arrived.access.caller().cloned(),
-            trace_rule: taken.trace,
-            // Nothing proves who sent the content of a refused request, so it is not kept.
-            body: if refusal.is_some() { Body::default() } else { body },
-            context: Context::default(),
-        };
-        let exchange = Exchange {
-            endpoint,
-            request: Rc::new(request),
-            routes,
-            begun: arrived.begun,
-            peer,
-            trusted_header,
-            scheme,
-            permit: arrived.permit,
-            upload: arrived.upload,
-        };
-        Ok(match refusal {
-            None => Visit::new(exchange),
-            Some(reply) => Visit::refused(exchange, reply),
-        })
+        }
     }
 }

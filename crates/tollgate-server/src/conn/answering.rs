@@ -243,10 +243,26 @@ impl<S: Transport> Connection<S> {
     }
 
     fn enter(&mut self, arrived: Arrived, body: Body, form: ReplyForm) {
+        if matches!(arrived.destination, Destination::Refused(_)) {
+            return self.enter_refused(arrived, form);
+        }
         let origin = self.client.origin(arrived.client, &self.rules);
-        match self.worker.visit(arrived, body, origin, self.taken()) {
-            Ok(visit) => self.handle(visit, form),
+        match self.worker.exchange(arrived, body, origin, self.taken()) {
+            Ok(exchange) => self.handle(Visit::new(exchange), form),
             Err(reply) => self.reply_by_itself(*reply, form),
+        }
+    }
+
+    /// Records a request that its route refuses. Nothing proves who sent its content, so it is not kept.
+    #[cold]
+    fn enter_refused(&mut self, mut arrived: Arrived, form: ReplyForm) {
+        let reply = arrived.destination.take_refusal();
+        let origin = self.client.origin(arrived.client, &self.rules);
+        let exchange = self.worker.exchange(arrived, Body::default(), origin, self.taken());
+        match (exchange, reply) {
+            (Ok(exchange), Some(reply)) => self.handle(Visit::refused(exchange, reply), form),
+            (Ok(exchange), None) => self.handle(Visit::new(exchange), form),
+            (Err(reply), _) => self.reply_by_itself(*reply, form),
         }
     }
 

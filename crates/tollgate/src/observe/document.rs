@@ -9,9 +9,9 @@ use tollgate_meter::Observed;
 use tollgate_server::{BackendSnapshot, RouteStatus, ServerStatus};
 
 use super::health::{Health, json_of};
-use super::history::{History, LATENCY_WINDOW, RATE_WINDOW, RouteRates};
 use super::memory;
 use super::observer::{Observer, locked};
+use super::samples::{LATENCY_WINDOW, RATE_WINDOW, RouteRates, Samples};
 use super::seen::Seen;
 use crate::wall::rfc3339;
 
@@ -21,15 +21,15 @@ const ROUTES_MAX: usize = 100;
 impl Observer {
     /// Returns the whole state at one moment.
     pub(crate) fn document(&self, seen: &Seen, health: &Health) -> Value {
-        let (now, history) = (Instant::now(), locked(&self.0.history));
+        let (now, samples) = (Instant::now(), locked(&self.0.samples));
         let mut document = json_of(health);
         document["version"] = env!("CARGO_PKG_VERSION").into();
         document["process_id"] = std::process::id().into();
         document["phase"] = seen.phase.name().into();
         document["uptime_seconds"] = seen.uptime.as_secs_f64().into();
         document["config"] = self.config_of(seen);
-        document["rates"] = rates(&history, now, seen);
-        document["latency"] = latency(&history, now, seen);
+        document["rates"] = rates(&samples, now, seen);
+        document["latency"] = latency(&samples, now, seen);
         document["sinks"] = seen.sinks.clone().into();
         document["ships"] = seen.ships.clone().into();
         if let Some(acme) = &seen.acme {
@@ -53,7 +53,7 @@ impl Observer {
             document["unconfirmed"] = named(&server.unconfirmed);
             document["workers"] = workers(server);
             document["backends"] = server.backends.iter().map(backend_of).collect();
-            document["routes"] = routes(&history, now, &server.routes);
+            document["routes"] = routes(&samples, now, &server.routes);
             document["route_count"] = server.routes.len().into();
         }
         if let Some(log) = &seen.log {
@@ -77,8 +77,8 @@ impl Observer {
     }
 }
 
-fn rates(history: &History, now: Instant, seen: &Seen) -> Value {
-    let (counts, span) = (history.counts(seen), history.span(now, RATE_WINDOW));
+fn rates(samples: &Samples, now: Instant, seen: &Seen) -> Value {
+    let (counts, span) = (samples.counts(seen), samples.span(now, RATE_WINDOW));
     json!({
         "window_seconds": span.seconds,
         "requests": span.rate(counts.replies, |before| before.replies),
@@ -93,8 +93,8 @@ fn rates(history: &History, now: Instant, seen: &Seen) -> Value {
     })
 }
 
-fn latency(history: &History, now: Instant, seen: &Seen) -> Value {
-    let (counts, span) = (history.counts(seen), history.span(now, LATENCY_WINDOW));
+fn latency(samples: &Samples, now: Instant, seen: &Seen) -> Value {
+    let (counts, span) = (samples.counts(seen), samples.span(now, LATENCY_WINDOW));
     let (took, syncs) = (counts.took.since(&span.before.took), counts.syncs.since(&span.before.syncs));
     let mut latency = quantiles(&took);
     latency["window_seconds"] = span.seconds.into();
@@ -194,8 +194,8 @@ fn workers(server: &ServerStatus) -> Value {
 }
 
 /// Lists the failing routes first, then the busiest.
-fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
-    let mut routes: Vec<_> = routes.iter().map(|route| (history.of_route(now, route), route)).collect();
+fn routes(samples: &Samples, now: Instant, routes: &[RouteStatus]) -> Value {
+    let mut routes: Vec<_> = routes.iter().map(|route| (samples.of_route(now, route), route)).collect();
     routes.sort_by(|(one, one_route), (other, other_route)| {
         is_failing(other_route).cmp(&is_failing(one_route)).then(other.requests.total_cmp(&one.requests))
     });
@@ -264,7 +264,7 @@ mod tests {
         let mut many: Vec<_> = (0..250).map(|path| route(path, [0, 2, 0, 0, 1], 0)).collect();
         many[120] = route(120, [0, 1, 0, 0, 0], 2);
         many[249] = route(249, [0, 0, 0, 0, 1], 0);
-        let told = routes(&History::default(), Instant::now(), &many);
+        let told = routes(&Samples::default(), Instant::now(), &many);
         let told = told.as_array().unwrap();
         let first: Vec<_> = told[..3].iter().map(|route| route["path"].as_str().unwrap()).collect();
         assert_eq!((told.len(), &first[..]), (ROUTES_MAX, &["/120", "/249", "/0"][..]));

@@ -13,10 +13,10 @@ use tollgate_server::{ServerTls, ServerWatch};
 
 use super::damage::NotedDamage;
 use super::fetching::Fetching;
-use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
 use super::route_failures::RouteFailures;
+use super::samples::Samples;
 use super::seen::{Phase, Seen};
 use crate::board::Board;
 use crate::certificates::Certificates;
@@ -50,7 +50,7 @@ pub(super) struct Inner {
     log_dir: PathBuf,
     damage: Mutex<NotedDamage>,
     reloads: Mutex<Reloads>,
-    pub(super) history: Mutex<History>,
+    pub(super) samples: Mutex<Samples>,
     pub(super) route_failures: Mutex<RouteFailures>,
     process: Process,
 }
@@ -75,7 +75,7 @@ impl Observer {
             log_dir: config.log.dir.clone(),
             damage: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
-            history: Mutex::default(),
+            samples: Mutex::default(),
             route_failures: Mutex::default(),
             process: Process::new(),
         }));

@@ -88,7 +88,7 @@ impl Watching {
             locked(&self.observer.0.route_failures).note(Instant::now(), &server.routes);
         }
         let health = self.observer.health(&seen);
-        locked(&self.observer.0.history).note(Instant::now(), &seen);
+        locked(&self.observer.0.samples).note(Instant::now(), &seen);
         self.trimmer.look(Instant::now(), Sum::of(&seen));
         if is_alive(&health) {
             self.notifier.watchdog_alive();

@@ -2,7 +2,9 @@
 
 mod json;
 mod library;
+mod misleading;
 mod queue;
+mod recent;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
@@ -11,9 +13,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use json::JsonLines;
+use misleading::is_misleading;
 use queue::LineQueue;
+use recent::RecentLines;
+pub(crate) use recent::{RecentLine, recent};
 
 /// Time for which a process waits at its end until the remaining lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,9 +37,10 @@ pub(crate) fn start() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
     if io::stderr().is_terminal() {
-        lines.with_writer(|| Indented(Lines)).with_target(false).init();
+        lines.with_writer(|| Indented(Lines)).with_target(false).finish().with(RecentLines::default()).init();
     } else {
-        lines.with_writer(|| Escaped(Lines)).event_format(JsonLines::default()).init();
+        let lines = lines.with_writer(|| Escaped(Lines)).event_format(JsonLines::default());
+        lines.finish().with(RecentLines::default()).init();
     }
     let queue = QUEUE.get_or_init(Arc::default);
     let write = || queue.write(io::stderr(), log_left_out);
@@ -83,16 +91,6 @@ impl Write for Lines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Returns whether a character misleads a reader. Some readers treat it as a line end, or it changes the
-/// direction of the text (Unicode Standard Annex 9). The remainder of the line would then be read as other
-/// text.
-const fn is_misleading(character: char) -> bool {
-    matches!(
-        character,
-        '\0' | '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
 }
 
 /// Indents the second and later lines of an event. A client's text may have line ends, and could otherwise

@@ -218,7 +218,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         "tollgate",
         &[
             // The common parts of all commands: the configuration, arguments, output.
-            &["config", "notify", "progress", "sys", "tracing_lines", "wall"],
+            &["config", "notify", "progress", "sys", "wall"],
+            &["tracing_lines"],
             &["cli"],
             &[
                 "certificates",

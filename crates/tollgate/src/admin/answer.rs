@@ -6,6 +6,7 @@
 //! | `/readyz` | 200 if this server should get requests, else 503, with reasons and warnings; JSON for a client that accepts it |
 //! | `/metrics` | metrics for Prometheus |
 //! | `/status` | the whole state, as JSON |
+//! | `/history` | the last 24 hours in cells, as JSON. `?since=SECONDS` selects cells that end after this time |
 //!
 //! If a token is configured, a client without the token gets only the status code of `/healthz` and
 //! `/readyz`. A load balancer needs only the status code.
@@ -14,7 +15,7 @@ use std::borrow::Cow;
 
 use tollgate_http::{
     Connection, Method, ReplyBody, RequestError, RequestHead, StatusCode, accepted_media, begin_reply_head,
-    end_reply_head, http_date, push_field,
+    end_reply_head, http_date, push_field, query_pairs,
 };
 use tollgate_meter::CONTENT_TYPE as METRICS;
 
@@ -105,8 +106,9 @@ impl Answers {
             "/readyz" => Self::readyz,
             "/metrics" => Self::metrics,
             "/status" => Self::status,
+            "/history" => Self::history,
             _ => {
-                let text = "not found: the paths are /healthz, /readyz, /metrics and /status\n";
+                let text = "not found: the paths are /healthz, /readyz, /metrics, /status and /history\n";
                 return AdminReply::text(StatusCode::NOT_FOUND, text);
             }
         };
@@ -153,6 +155,28 @@ impl Answers {
         }
         let seen = self.observer.look();
         AdminReply::json(StatusCode::OK, &self.observer.document(&seen, &self.observer.health(&seen)))
+    }
+
+    fn history(&self, head: &RequestHead) -> AdminReply {
+        if let Err(denial) = self.access.check_token(head) {
+            return denial.into();
+        }
+        let Some(since) = since(head) else {
+            let text = "since is not a number: it is a time in seconds since 1970\n";
+            return AdminReply::text(StatusCode::BAD_REQUEST, text);
+        };
+        AdminReply { content_type: JSON, ..AdminReply::text(StatusCode::OK, self.observer.history(since)) }
+    }
+}
+
+/// Returns the query item `since`, if there is one. Returns `None` if it is not a number.
+fn since(head: &RequestHead) -> Option<Option<f64>> {
+    let mut pairs = query_pairs(head.query_bytes().unwrap_or_default());
+    match pairs.find(|(name, _)| **name == *b"since") {
+        None => Some(None),
+        Some((_, value)) => {
+            str::from_utf8(&value).ok()?.parse().ok().filter(|since: &f64| since.is_finite()).map(Some)
+        }
     }
 }
 

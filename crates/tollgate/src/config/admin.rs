@@ -26,7 +26,7 @@ keys! {
     /// The socket of the admin listener.
     listen [LISTEN] =
         other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
-    /// The token that `/metrics` and `/status` require as `Authorization: Bearer TOKEN`.
+    /// The token that `/metrics`, `/status` and `/history` require as `Authorization: Bearer TOKEN`.
     token [TOKEN] = secret("none").restart();
     /// The names that `Host` may have, in addition to addresses and `localhost`.
     hosts [HOSTS] = other("`[]`", "a list of names without ports").restart();

@@ -14,6 +14,8 @@ pub(super) struct Counts {
     pub(super) replies: u64,
     /// Number of replies with a 5xx status.
     pub(super) failures: u64,
+    /// Number of replies with a 4xx status.
+    pub(super) client_errors: u64,
     pub(super) refusals: u64,
     pub(super) accepted: u64,
     pub(super) received_bytes: u64,
@@ -21,6 +23,9 @@ pub(super) struct Counts {
     pub(super) records: u64,
     pub(super) log_bytes: u64,
     pub(super) rows: u64,
+    pub(super) rejects: u64,
+    /// Processor time of the process in milliseconds.
+    pub(super) cpu_ms: u64,
     pub(super) took: Observed,
     pub(super) syncs: Observed,
 }
@@ -34,16 +39,20 @@ impl Counts {
         }
         self.replies += now.replies - before.replies;
         self.failures += now.failures.saturating_sub(before.failures);
+        self.client_errors += now.client_errors.saturating_sub(before.client_errors);
         self.rows += now.rows - before.rows;
+        self.rejects += now.rejects.saturating_sub(before.rejects);
         self.took.add(&now.took.since(&before.took));
     }
 
     /// Adds the counts of the server as a whole and of the log. No reload and no end of a loader removes
     /// these counts.
     fn add_whole(&mut self, seen: &Seen) {
+        self.cpu_ms = (seen.process.cpu_seconds * 1000.0).round() as u64;
         if let Some(server) = &seen.server {
             self.replies += server.unrouted.iter().sum::<u64>();
             self.failures += server.unrouted[4];
+            self.client_errors += server.unrouted[3];
             self.refusals = server.refusals.iter().map(|(_, count)| count).sum();
             self.accepted = server.accepted;
             (self.received_bytes, self.sent_bytes) = (server.received_bytes, server.sent_bytes);
@@ -68,12 +77,14 @@ type CountsBySource = BTreeMap<CountSource, Counts>;
 fn counts_by_source(seen: &Seen) -> CountsBySource {
     let of_route = |route: &RouteStatus| {
         let replies = route.replies.iter().sum();
-        let counts = Counts { replies, failures: route.replies[4], took: route.took, ..Counts::default() };
+        let [.., client_errors, failures] = route.replies;
+        let counts = Counts { replies, failures, client_errors, took: route.took, ..Counts::default() };
         (CountSource::Route(route.name.clone()), counts)
     };
     let of_loader = |report: &Value| {
         let source = CountSource::Loader(report["sink"].as_str()?.to_owned(), report["process"].as_u64()?);
-        Some((source, Counts { rows: report["rows"].as_u64()?, ..Counts::default() }))
+        let (rows, rejects) = (report["rows"].as_u64()?, report["rejects"].as_u64()?);
+        Some((source, Counts { rows, rejects, ..Counts::default() }))
     };
     let routes = seen.server.iter().flat_map(|server| &server.routes).map(of_route);
     routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
@@ -107,8 +118,10 @@ impl Tally {
             match (self.last.get(source), source) {
                 (Some(before), _) => total.add_since(now, before),
                 (None, CountSource::Route(_)) => total.add_since(now, &Counts::default()),
-                // A loader counts from the start of its process, which may have been long before its first
-                // report.
+                (None, CountSource::Loader(_, process)) if *process == u64::from(std::process::id()) => {
+                    total.add_since(now, &Counts::default());
+                }
+                // The loader of another process may have counted for long before its first report.
                 (None, CountSource::Loader(..)) => {}
             }
         }

@@ -13,6 +13,7 @@ use super::memory;
 use super::observer::{Observer, locked};
 use super::samples::{LATENCY_WINDOW, RATE_WINDOW, RouteRates, Samples};
 use super::seen::Seen;
+use crate::tracing_lines::{self, RecentLine};
 use crate::wall::rfc3339;
 
 /// Maximum number of routes that are listed: failing routes first, then the busiest.
@@ -38,6 +39,7 @@ impl Observer {
         if let Some(fetch) = &seen.fetch {
             document["fetch"] = fetch.clone();
         }
+        document["recent_lines"] = tracing_lines::recent().iter().map(line_of).collect();
         document["process"] = process(seen);
         document["memory"] = memory_of(seen);
         if let Some(server) = &seen.server {
@@ -57,7 +59,10 @@ impl Observer {
             document["route_count"] = server.routes.len().into();
         }
         if let Some(log) = &seen.log {
-            document["log"] = log_of(log, seen);
+            let mut told = log_of(log, seen);
+            let reached = locked(&self.0.history).reserve_reached(log.free_bytes, log.reserve_bytes);
+            told["reserve_reached_seconds"] = reached.as_ref().map(Duration::as_secs_f64).into();
+            document["log"] = told;
         }
         document
     }
@@ -104,7 +109,7 @@ fn latency(samples: &Samples, now: Instant, seen: &Seen) -> Value {
 
 fn quantiles(observed: &Observed) -> Value {
     let seconds = |share| observed.quantile(share).as_ref().map(Duration::as_secs_f64);
-    json!({ "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99) })
+    json!({ "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99), "p999_seconds": seconds(0.999) })
 }
 
 fn process(seen: &Seen) -> Value {
@@ -132,6 +137,10 @@ fn requests(server: &ServerStatus) -> Value {
         "1xx": class(0), "2xx": class(1), "3xx": class(2), "4xx": class(3), "5xx": class(4),
         "malformed": server.malformed.iter().map(|(_, count)| count).sum::<u64>(),
     })
+}
+
+fn line_of(line: &RecentLine) -> Value {
+    json!({ "at": line.at.to_string(), "level": line.level, "text": line.text })
 }
 
 fn certificate_of(certificate: &CertificateReport) -> Value {

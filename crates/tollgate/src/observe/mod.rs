@@ -4,13 +4,14 @@
 //! All values come from cells and from locks that no thread holds during a disk operation. Readers therefore
 //! get an answer even while a worker hangs, the disk hangs or a database is away. [`health`] finds faults and
 //! their remedies. [`metrics`] writes the state for Prometheus, and [`document`] writes it for all other
-//! readers. [`samples`] keeps the samples of the last minute.
+//! readers. [`samples`] keeps the samples of the last minute, and [`history`] the cells of the last day.
 
 mod counts;
 mod damage;
 mod document;
 mod fetching;
 pub(crate) mod health;
+mod history;
 mod memory;
 pub(crate) mod metrics;
 mod observer;

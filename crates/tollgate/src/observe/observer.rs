@@ -13,6 +13,7 @@ use tollgate_server::{ServerTls, ServerWatch};
 
 use super::damage::NotedDamage;
 use super::fetching::Fetching;
+use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
 use super::route_failures::RouteFailures;
@@ -51,6 +52,7 @@ pub(super) struct Inner {
     damage: Mutex<NotedDamage>,
     reloads: Mutex<Reloads>,
     pub(super) samples: Mutex<Samples>,
+    pub(super) history: Mutex<History>,
     pub(super) route_failures: Mutex<RouteFailures>,
     process: Process,
 }
@@ -76,6 +78,7 @@ impl Observer {
             damage: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
             samples: Mutex::default(),
+            history: Mutex::new(History::new()),
             route_failures: Mutex::default(),
             process: Process::new(),
         }));
@@ -140,6 +143,12 @@ impl Observer {
     pub(crate) fn status_line(&self) -> String {
         let seen = self.look();
         self.document(&seen, &self.health(&seen)).to_string()
+    }
+
+    /// Returns the cells of the history that end after `since`, in seconds since 1970, as JSON.
+    pub(crate) fn history(&self, since: Option<f64>) -> String {
+        let wall = wall::now().as_microsecond() as f64 / 1e6;
+        locked(&self.0.history).json(Instant::now(), wall, since)
     }
 
     /// Notes that the server serves.

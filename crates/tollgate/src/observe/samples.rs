@@ -62,12 +62,13 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Takes a sample.
-    pub(super) fn note(&mut self, at: Instant, seen: &Seen) {
+    /// Takes a sample. Returns its counts.
+    pub(super) fn note(&mut self, at: Instant, seen: &Seen) -> Counts {
         if self.samples.len() >= SAMPLES_MAX {
             self.samples.pop_front();
         }
-        self.samples.push_back((at, self.counts(seen)));
+        let counts = self.counts(seen);
+        self.samples.push_back((at, counts));
         self.tally.look(seen);
         let is_due = |(last, _): &(Instant, _)| at.saturating_duration_since(*last) >= RATE_WINDOW;
         if let Some(server) = &seen.server
@@ -76,6 +77,7 @@ impl Samples {
             self.routes.swap(0, 1);
             self.routes[1] = Some((at, server.routes.iter().map(RouteCounts::of).collect()));
         }
+        counts
     }
 
     /// Returns the counts at this moment, which never become less.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::health::{Code, Health, Severity};
+use super::history::Sample;
 use super::memory::Sum;
-use super::observer::{Observer, locked};
+use super::observer::{Inner, Observer, locked};
 use super::seen::Seen;
 use super::trimmer::Trimmer;
 use crate::notify::Notifier;
@@ -88,7 +89,7 @@ impl Watching {
             locked(&self.observer.0.route_failures).note(Instant::now(), &server.routes);
         }
         let health = self.observer.health(&seen);
-        locked(&self.observer.0.samples).note(Instant::now(), &seen);
+        self.note(&seen, &health);
         self.trimmer.look(Instant::now(), Sum::of(&seen));
         if is_alive(&health) {
             self.notifier.watchdog_alive();
@@ -98,6 +99,13 @@ impl Watching {
             self.status_sent_at = Some(Instant::now());
             self.notifier.status(&self.line(&seen, &health));
         }
+    }
+
+    /// Takes a sample of the state.
+    fn note(&self, seen: &Seen, health: &Health) {
+        let (now, Inner { samples, history, .. }) = (Instant::now(), &*self.observer.0);
+        let counts = locked(samples).note(now, seen);
+        locked(history).note(now, &Sample::of(seen, counts, health));
     }
 
     /// Logs the findings that began or ended since the last check. Returns whether any finding began or

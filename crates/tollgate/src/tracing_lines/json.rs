@@ -17,8 +17,9 @@ use tracing_subscriber::registry::LookupSpan;
 use super::library::{LibraryLimit, Turn};
 
 /// Begins the name of each field that says where the source of a library's line is.
-const PLACE_PREFIX: &str = "log.";
-const TARGET: &str = "log.target";
+pub(super) const PLACE_PREFIX: &str = "log.";
+/// Name of the field with the target of a library's line.
+pub(super) const TARGET: &str = "log.target";
 
 /// Writes each event as a line of JSON.
 #[derive(Default)]

@@ -107,6 +107,53 @@ fn health_readiness_metrics_and_status_are_on_a_socket_that_only_the_owner_reach
 }
 
 #[test]
+fn the_history_has_the_requests_of_the_last_seconds() {
+    let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    for _ in 0..20 {
+        assert!(client.get("/kept").unwrap().is_success());
+    }
+    let history = |path: &str| -> serde_json::Value { get(&app, path).content.parse().unwrap() };
+    let sum = |told: &serde_json::Value, name: &str| -> f64 {
+        let values = told["fine"]["values"][name].as_array().unwrap();
+        values.iter().filter_map(serde_json::Value::as_f64).sum()
+    };
+    let told = eventually("the history has the rows", || {
+        Some(history("/history")).filter(|told| sum(told, "rows") > 10.0)
+    });
+    assert!((sum(&told, "requests") - 20.0).abs() < 2.0, "{told}");
+    assert!(sum(&told, "resident_bytes") > 1e6 && sum(&told, "free_bytes") > 1e6, "{told}");
+    let (now, end) = (told["now"].as_f64().unwrap(), told["fine"]["end"].as_f64().unwrap());
+    assert!(end <= now && now - end < PATIENCE.as_secs_f64(), "{told}");
+    let later = history(&format!("/history?since={}", end + 3600.0));
+    assert_eq!(later["fine"]["values"]["requests"], serde_json::json!([]));
+    let wrong = get(&app, "/history?since=yesterday");
+    assert_eq!((wrong.status, wrong.content.contains("since is not a number")), (400, true));
+    server.stop();
+}
+
+#[test]
+fn the_status_has_the_last_warnings() {
+    let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
+    let server = app.start();
+    app.write("tollgate.toml", "[[route]]\npath = 5\n");
+    assert!(!app.run(&["reload"]).status.success());
+    let lines = || get(&app, "/status").content.parse::<serde_json::Value>().unwrap()["recent_lines"].clone();
+    let line = eventually("the refused reload is among the last lines", || {
+        let lines = lines();
+        lines
+            .as_array()?
+            .iter()
+            .find(|line| line["text"].as_str().is_some_and(|text| text.contains("path")))
+            .cloned()
+    });
+    assert!(line["level"] == "error" || line["level"] == "warn", "{line}");
+    assert!(line["at"].as_str().unwrap().ends_with('Z'), "{line}");
+    server.stop();
+}
+
+#[test]
 fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
@@ -158,7 +205,7 @@ fn a_token_is_needed_for_more_than_a_status() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         exchange(&mut stream, &format!("GET {path} HTTP/1.1\r\nHost: {port}\r\n{fields}\r\n")).unwrap()
     };
-    for path in ["/metrics", "/status"] {
+    for path in ["/metrics", "/status", "/history"] {
         let denied = ask(path, "");
         assert_eq!(denied.status, 401);
         assert!(denied.head.contains("WWW-Authenticate: Bearer"), "{denied:?}");

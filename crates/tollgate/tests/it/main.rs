@@ -24,6 +24,7 @@ mod cluster;
 mod column_types;
 mod commands;
 mod crash;
+mod dashboard;
 mod database_faults;
 mod denied;
 mod descriptors;

@@ -279,11 +279,10 @@ impl Appender {
         self.pipeline.state.pending_acks().get(sink.0).map_or(SinkBreaker::Open, |acks| acks.breaker())
     }
 
-    /// Reads the log's list of schemas again if this schema was declared after the last read.
-    fn learn(&mut self, id: SchemaId) {
-        if usize::from(id.0) >= self.schemas.len() {
-            self.schemas = self.pipeline.state.schemas();
-        }
+    /// Reads the log's list of schemas again, because a schema was declared after the last read.
+    #[cold]
+    fn read_schemas(&mut self) {
+        self.schemas = self.pipeline.state.schemas();
     }
 }
 
@@ -320,7 +319,9 @@ impl Transaction<'_> {
         fill: impl FnOnce(&mut RowEncoder<'_>) -> Result<(), ValueError>,
     ) -> Result<(), ValueError> {
         let appender = &mut *self.appender;
-        appender.learn(id);
+        if usize::from(id.0) >= appender.schemas.len() {
+            appender.read_schemas();
+        }
         let schema = &appender.schemas[usize::from(id.0)];
         let start = appender.pending.len();
         let mut row = RowEncoder::begin(&mut appender.pending, id, schema);

@@ -1,7 +1,7 @@
 //! Makes the values of array columns.
 
 use crate::column_type::ElementType;
-use crate::value::{ARRAY_ELEMENTS_MAX, Array, Value, array_bytes, encode_value, nul_at};
+use crate::value::{ARRAY_ELEMENTS_MAX, Array, UnfitValue, Value, array_bytes, encode_value};
 
 /// Collects the elements of an array.
 #[derive(Debug)]
@@ -23,6 +23,15 @@ pub enum ElementError {
     TooMany,
 }
 
+impl From<UnfitValue> for ElementError {
+    fn from(unfit: UnfitValue) -> Self {
+        match unfit {
+            UnfitValue::Type => Self::Type,
+            UnfitValue::Nul(at) => Self::Nul(at),
+        }
+    }
+}
+
 impl ArrayBuffer {
     /// Makes an array without elements.
     pub const fn new(element: ElementType) -> Self {
@@ -37,19 +46,11 @@ impl ArrayBuffer {
         if self.count == ARRAY_ELEMENTS_MAX {
             return Err(ElementError::TooMany);
         }
-        if !value.fits(self.element.column_type()) {
-            return Err(ElementError::Type);
-        }
-        if let Value::Text(text) = value
-            && let Some(at) = nul_at(text)
-        {
-            return Err(ElementError::Nul(at));
-        }
+        encode_value(&mut self.values, value, self.element.column_type())?;
         let (byte, bit) = (self.count / 8, 1 << (self.count % 8));
         self.present.resize(byte + 1, 0);
         if !matches!(value, Value::Null) {
             self.present[byte] |= bit;
-            encode_value(&mut self.values, value);
         }
         self.count += 1;
         Ok(())

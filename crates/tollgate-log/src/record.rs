@@ -9,8 +9,8 @@ use crate::column_type::ColumnType;
 use crate::error::FormatError;
 use crate::id::Sequence;
 use crate::reader::{Reader, utf8};
-use crate::schema::{ColumnOrigin, Schema, SchemaId};
-use crate::value::{Value, decode_value, encode_sized, encode_value, nul_at};
+use crate::schema::{Column, ColumnOrigin, Schema, SchemaId};
+use crate::value::{UnfitValue, Value, decode_value, encode_sized, encode_value};
 
 /// Bytes before the body of a record.
 pub(crate) const FRAME_BYTES: usize = 8;
@@ -86,6 +86,20 @@ pub enum ValueError {
     },
 }
 
+impl ValueError {
+    #[cold]
+    fn of(spec: &Column, value: &Value<'_>, unfit: UnfitValue) -> Self {
+        let column = spec.name.clone();
+        match unfit {
+            UnfitValue::Nul(at) => Self::Nul { column, at },
+            UnfitValue::Type => {
+                let found = value.column_type().map(ColumnType::name).unwrap_or_default();
+                Self::Type { column, found, allowed: spec.kind.name() }
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     Row = 0,
@@ -94,6 +108,7 @@ pub(crate) enum RecordKind {
 }
 
 /// Appends the frame of a record and returns its offset. [`end_frame`] fills in the length.
+#[inline]
 pub(crate) fn begin_frame(out: &mut Vec<u8>, schema: SchemaId, kind: RecordKind) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -132,6 +147,7 @@ pub struct RowEncoder<'a> {
 }
 
 impl<'a> RowEncoder<'a> {
+    #[inline]
     pub(crate) fn begin(out: &'a mut Vec<u8>, id: SchemaId, schema: &'a Schema) -> Self {
         let start = begin_frame(out, id, RecordKind::Row);
         out.resize(out.len() + schema.bitmap_bytes(), 0);
@@ -154,17 +170,14 @@ impl<'a> RowEncoder<'a> {
             return Ok(());
         }
         let spec = &self.schema.columns()[column];
-        if !value.fits(spec.kind) || !spec.origin.is_in_row() {
-            let found = value.column_type().map(ColumnType::name).unwrap_or_default();
-            return Err(ValueError::Type { column: spec.name.clone(), found, allowed: spec.kind.name() });
-        }
-        if let Value::Text(text) | Value::Json(text) = value
-            && let Some(at) = nul_at(text)
-        {
-            return Err(ValueError::Nul { column: spec.name.clone(), at });
+        let encoded = match spec.origin.is_in_row() {
+            true => encode_value(self.out, value, spec.kind),
+            false => Err(UnfitValue::Type),
+        };
+        if let Err(unfit) = encoded {
+            return Err(ValueError::of(spec, &value, unfit));
         }
         self.out[self.start + FRAME_BYTES + column / 8] |= 1 << (column % 8);
-        encode_value(self.out, value);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use tollgate_value::{Date, Decimal, TimeOfDay};
+use tollgate_value::{Date, Decimal, DecimalSize, TimeOfDay};
 
 use crate::column_type::{ColumnType, ElementType};
 use crate::error::FormatError;
@@ -66,38 +66,11 @@ impl Value<'_> {
             Self::Array(array) => ColumnType::Array(array.element_type()),
         })
     }
-
-    /// Returns whether a column of a type stores the value.
-    #[inline]
-    pub fn fits(&self, kind: ColumnType) -> bool {
-        match (self, kind) {
-            (Self::Null, _)
-            | (Self::Bool(_), ColumnType::Bool)
-            | (Self::Int(_), ColumnType::Int)
-            | (Self::Float(_), ColumnType::Float)
-            | (Self::Text(_), ColumnType::Text)
-            | (Self::Bytes(_), ColumnType::Bytes)
-            | (Self::Timestamp(_), ColumnType::Timestamp)
-            | (Self::Json(_), ColumnType::Json)
-            | (Self::Uuid(_), ColumnType::Uuid)
-            | (Self::Inet(_), ColumnType::Inet)
-            | (Self::Decimal(_), ColumnType::Decimal(None))
-            | (Self::Date(_), ColumnType::Date)
-            | (Self::Time(_), ColumnType::Time) => true,
-            (Self::Decimal(value), ColumnType::Decimal(Some(size))) => {
-                value.scale() == size.scale() && value.with_size(size).is_some()
-            }
-            (Self::Array(array), ColumnType::Array(_)) => {
-                ColumnType::Array(array.element_type()) == kind.without_size()
-            }
-            _ => false,
-        }
-    }
 }
 
 /// Returns the place of the first U+0000 of a text.
 #[inline]
-pub(crate) fn nul_at(text: &str) -> Option<usize> {
+fn nul_at(text: &str) -> Option<usize> {
     // `contains` of bytes compares a word at a time.
     if text.as_bytes().contains(&0) { text.find('\0') } else { None }
 }
@@ -107,33 +80,69 @@ pub(crate) fn encode_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends the bytes of a value. Null has none.
-#[inline]
-pub(crate) fn encode_value(out: &mut Vec<u8>, value: Value<'_>) {
-    match value {
-        Value::Null => {}
-        Value::Bool(value) => out.push(u8::from(value)),
-        Value::Int(value) | Value::Timestamp(value) => out.extend_from_slice(&value.to_le_bytes()),
-        Value::Float(value) => out.extend_from_slice(&value.to_le_bytes()),
-        Value::Text(value) | Value::Json(value) => encode_sized(out, value.as_bytes()),
-        Value::Bytes(value) => encode_sized(out, value),
-        Value::Uuid(value) => out.extend_from_slice(&value),
-        Value::Inet(IpAddr::V4(value)) => {
-            out.push(4);
-            out.extend_from_slice(&value.octets());
+/// Why a column does not store a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnfitValue {
+    /// The value has another type, or another size.
+    Type,
+    /// The text has U+0000 at this byte.
+    Nul(usize),
+}
+
+/// Appends the bytes of a value for a column of type `kind`. Null has no bytes. One match checks the type and
+/// encodes the value, because each request with a record needs this for each column.
+///
+/// # Errors
+/// The column does not store the value. Nothing is appended.
+#[inline(always)]
+pub(crate) fn encode_value(out: &mut Vec<u8>, value: Value<'_>, kind: ColumnType) -> Result<(), UnfitValue> {
+    match (value, kind) {
+        (Value::Null, _) => {}
+        (Value::Bool(value), ColumnType::Bool) => out.push(u8::from(value)),
+        (Value::Int(value), ColumnType::Int) | (Value::Timestamp(value), ColumnType::Timestamp) => {
+            out.extend_from_slice(&value.to_le_bytes());
         }
-        Value::Inet(IpAddr::V6(value)) => {
+        (Value::Float(value), ColumnType::Float) => out.extend_from_slice(&value.to_le_bytes()),
+        (Value::Text(text), ColumnType::Text) | (Value::Json(text), ColumnType::Json) => {
+            if let Some(at) = nul_at(text) {
+                return Err(UnfitValue::Nul(at));
+            }
+            encode_sized(out, text.as_bytes());
+        }
+        (Value::Bytes(value), ColumnType::Bytes) => encode_sized(out, value),
+        (Value::Uuid(value), ColumnType::Uuid) => out.extend_from_slice(&value),
+        (Value::Inet(IpAddr::V4(value)), ColumnType::Inet) => {
+            let [a, b, c, d] = value.octets();
+            out.extend_from_slice(&[4, a, b, c, d]);
+        }
+        (Value::Inet(IpAddr::V6(value)), ColumnType::Inet) => {
             out.push(16);
             out.extend_from_slice(&value.octets());
         }
-        Value::Decimal(value) => {
+        (Value::Decimal(value), ColumnType::Decimal(size))
+            if size.is_none_or(|size| has_size(value, size)) =>
+        {
             out.push(value.scale());
             out.extend_from_slice(&value.coefficient().to_le_bytes());
         }
-        Value::Date(value) => out.extend_from_slice(&value.days().to_le_bytes()),
-        Value::Time(value) => out.extend_from_slice(&value.microseconds().to_le_bytes()),
-        Value::Array(value) => encode_sized(out, value.bytes()),
+        (Value::Date(value), ColumnType::Date) => out.extend_from_slice(&value.days().to_le_bytes()),
+        (Value::Time(value), ColumnType::Time) => out.extend_from_slice(&value.microseconds().to_le_bytes()),
+        (Value::Array(array), ColumnType::Array(_)) if has_elements_of(array, kind) => {
+            encode_sized(out, array.bytes());
+        }
+        _ => return Err(UnfitValue::Type),
     }
+    Ok(())
+}
+
+#[cold]
+fn has_size(value: Decimal, size: DecimalSize) -> bool {
+    value.scale() == size.scale() && value.with_size(size).is_some()
+}
+
+#[cold]
+fn has_elements_of(array: Array<'_>, kind: ColumnType) -> bool {
+    ColumnType::Array(array.element_type()) == kind.without_size()
 }
 
 /// Decodes a value of a type.

@@ -174,7 +174,12 @@ impl Arrived {
     /// handler.
     #[inline]
     pub(crate) fn end_verification(&mut self) {
-        let Some(verification) = self.verification.take() else { return };
+        if let Some(verification) = self.verification.take() {
+            self.finish_verification(*verification);
+        }
+    }
+
+    fn finish_verification(&mut self, verification: Verification) {
         if let Err(fault) = verification.finish()
             && let Destination::Endpoint { endpoint, .. } = &self.destination
         {

@@ -137,6 +137,7 @@ impl<S: Transport> Connection<S> {
 
     /// Answers a request without content, or begins to read the content. A request whose credentials are
     /// still checked waits, and its content is not read.
+    #[inline]
     pub(super) fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
         if matches!(arrived.access, Access::Checking(_)) {
             self.reading = Reading::Checking(Box::new(arrived));
@@ -242,28 +243,35 @@ impl<S: Transport> Connection<S> {
         true
     }
 
+    #[inline]
     fn enter(&mut self, arrived: Arrived, body: Body, form: ReplyForm) {
-        if matches!(arrived.destination, Destination::Refused(_)) {
-            return self.enter_refused(arrived, form);
-        }
-        let origin = self.client.origin(arrived.client, &self.rules);
-        match self.worker.exchange(arrived, body, origin, self.taken()) {
-            Ok(exchange) => self.handle(Visit::new(exchange), form),
+        let visit = match &arrived.destination {
+            Destination::Refused(_) => self.visit_of_refused(arrived),
+            _ => self.visit_of(arrived, body),
+        };
+        match visit {
+            Ok(visit) => self.handle(visit, form),
             Err(reply) => self.reply_by_itself(*reply, form),
         }
     }
 
-    /// Records a request that its route refuses. Nothing proves who sent its content, so it is not kept.
+    #[inline]
+    fn visit_of(&self, arrived: Arrived, body: Body) -> Result<Visit, Box<Reply>> {
+        let origin = self.client.origin(arrived.client, &self.rules);
+        self.worker.exchange(arrived, body, origin, self.taken()).map(Visit::new)
+    }
+
+    /// Makes the visit of a request that its route refuses, which only records it. Nothing proves who sent
+    /// the content, so it is not kept.
     #[cold]
-    fn enter_refused(&mut self, mut arrived: Arrived, form: ReplyForm) {
+    fn visit_of_refused(&self, mut arrived: Arrived) -> Result<Visit, Box<Reply>> {
         let reply = arrived.destination.take_refusal();
         let origin = self.client.origin(arrived.client, &self.rules);
-        let exchange = self.worker.exchange(arrived, Body::default(), origin, self.taken());
-        match (exchange, reply) {
-            (Ok(exchange), Some(reply)) => self.handle(Visit::refused(exchange, reply), form),
-            (Ok(exchange), None) => self.handle(Visit::new(exchange), form),
-            (Err(reply), _) => self.reply_by_itself(*reply, form),
-        }
+        let exchange = self.worker.exchange(arrived, Body::default(), origin, self.taken())?;
+        Ok(match reply {
+            Some(reply) => Visit::refused(exchange, reply),
+            None => Visit::new(exchange),
+        })
     }
 
     fn taken(&self) -> Taken {
@@ -274,6 +282,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    #[inline]
     fn handle(&mut self, mut visit: Visit, form: ReplyForm) {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(ReplySource::Handler(visit), form);

@@ -214,7 +214,18 @@ impl Endpoint {
         head: &RequestHead,
         tls: Option<&TlsSession>,
     ) -> Result<(), Box<Reply>> {
-        let Some(rule) = &self.client_certificate else { return Ok(()) };
+        match &self.client_certificate {
+            None => Ok(()),
+            Some(rule) => self.check_certificate_by(rule, head, tls),
+        }
+    }
+
+    fn check_certificate_by(
+        &self,
+        rule: &ClientCertificateRule,
+        head: &RequestHead,
+        tls: Option<&TlsSession>,
+    ) -> Result<(), Box<Reply>> {
         let text = match tls.and_then(|tls| tls.client.as_ref()) {
             Some(certificate) if rule.accepts(certificate) => return Ok(()),
             Some(_) => "this client certificate is not allowed here",

@@ -41,9 +41,9 @@ impl Endpoint {
         let ending = TransactionEnd::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
         let appended = match &self.stream {
-            Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),
+            Some(stream) if emitted.is_empty() => append(stream, &own, &transaction.facts, recorder),
             None if emitted.is_empty() => return plain(reply),
-            _ => transaction.append(own, &emitted),
+            _ => transaction.append(&own, &emitted),
         };
         match appended {
             Ok(gate) => {
@@ -78,7 +78,7 @@ impl Endpoint {
         let Some(stream) = &self.stream else { return };
         let request = &*exchange.request;
         let facts = Facts { request, took_us: exchange.took_us(), ending: TransactionEnd::Cancelled };
-        if let Err(error) = append(stream, RecordValues::default(), &facts, recorder) {
+        if let Err(error) = append(stream, &RecordValues::default(), &facts, recorder) {
             tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
         }
     }
@@ -93,12 +93,12 @@ struct Emitting<'a> {
 
 impl Emitting<'_> {
     /// Appends all records in one transaction.
-    fn append(&self, own: RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
+    fn append(&self, own: &RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
         let Self { endpoint, facts, recorder } = self;
         let own = endpoint.stream.as_ref().map(|stream| ScriptRecord::new(own, stream));
         let others = emitted.iter().filter_map(|Emitted { stream, record }| {
             let plan = endpoint.streams.get(*stream)?;
-            Some(ScriptRecord::new(record.clone(), plan))
+            Some(ScriptRecord::new(record, plan))
         });
         let all: Vec<_> = own.into_iter().chain(others).collect();
         let appended = recorder.append(endpoint.ack(emitted), &facts.request.id, |log| {
@@ -111,7 +111,7 @@ impl Emitting<'_> {
 /// Appends a row, or a reject with the reason.
 fn append(
     stream: &StreamPlan,
-    record: RecordValues,
+    record: &RecordValues,
     facts: &Facts<'_>,
     recorder: &Recorder,
 ) -> Result<Option<Gate>, AppendError> {

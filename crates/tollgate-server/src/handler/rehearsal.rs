@@ -82,7 +82,7 @@ impl Visit {
             (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
             (_, Handler::Collect(plan)) => collect_answer(plan, &exchange)?,
             (_, Handler::Reply(reply)) => {
-                with_record(reply.reply().clone(), Records::default(), &exchange, endpoint.stream.as_deref())
+                with_record(reply.reply().clone(), &Records::default(), &exchange, endpoint.stream.as_deref())
             }
             _ => Reply::empty(StatusCode::INTERNAL_SERVER_ERROR).into(),
         };
@@ -113,7 +113,7 @@ impl Endpoint {
 async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     let Returned { reply, records, took_us, tail } = returned;
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
-    let mut rehearsed = with_record(reply, records, exchange, stream);
+    let mut rehearsed = with_record(reply, &records, exchange, stream);
     if let Some(Tail::Call(call)) = tail {
         (rehearsed.reply.content, rehearsed.error) = content_source(*call).await;
     }
@@ -145,16 +145,16 @@ async fn content_source(mut call: Call) -> (Bytes, Option<String>) {
 
 fn with_record(
     reply: Reply,
-    records: Records,
+    records: &Records,
     exchange: &Exchange,
     stream: Option<&StreamPlan>,
 ) -> Rehearsed {
     let ending = TransactionEnd::of(&reply, exchange.request.head.method());
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
-    let own = stream.map(|plan| (RecordOrigin::Route(0), ScriptRecord::new(records.own, plan)));
-    let emitted = records.emitted.into_iter().filter_map(|Emitted { stream, record }| {
-        let plan = exchange.endpoint.streams.get(stream)?;
+    let own = stream.map(|plan| (RecordOrigin::Route(0), ScriptRecord::new(&records.own, plan)));
+    let emitted = records.emitted.iter().filter_map(|Emitted { stream, record }| {
+        let plan = exchange.endpoint.streams.get(*stream)?;
         Some((RecordOrigin::Emitted, ScriptRecord::new(record, plan)))
     });
     for (origin, record) in own.into_iter().chain(emitted) {

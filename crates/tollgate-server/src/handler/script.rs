@@ -83,7 +83,7 @@ impl Endpoint {
 
 /// The `record` that a script returned, for one stream.
 pub(super) struct ScriptRecord<'a> {
-    record: RecordValues,
+    record: &'a RecordValues,
     plan: &'a StreamPlan,
     nested: Nested,
 }
@@ -119,8 +119,9 @@ impl Nested {
 }
 
 impl<'a> ScriptRecord<'a> {
-    pub(super) fn new(record: RecordValues, plan: &'a StreamPlan) -> Self {
-        let nested = if plan.nested.is_empty() { Nested::default() } else { Nested::of(&record, plan) };
+    #[inline]
+    pub(super) fn new(record: &'a RecordValues, plan: &'a StreamPlan) -> Self {
+        let nested = if plan.nested.is_empty() { Nested::default() } else { Nested::of(record, plan) };
         Self { record, plan, nested }
     }
 }

@@ -41,6 +41,7 @@ Examples:
   tollgate log verify data/log         check all checksums and digests of a log
   tollgate sql \"SELECT count(*) FROM requests\"
   tollgate status --watch              show the state, and what to do, each second
+  tollgate status --web                show the state in a browser on this machine
   tollgate auth password anna >>users  add a user to a password file
   tollgate audit                       check that the database has every record
   tollgate audit --store /mnt/handover count the records of this side of a hand-over
@@ -134,6 +135,12 @@ pub(crate) enum Command {
         /// Show the state again each second, until Ctrl-C
         #[arg(long, conflicts_with = "json")]
         watch: bool,
+        /// Show the state in a browser on this machine: prints an address, and serves it until Ctrl-C
+        #[arg(long, conflicts_with_all = ["watch", "json", "exit_code"])]
+        web: bool,
+        /// The port of --web on 127.0.0.1 [default: a free port]
+        #[arg(long, value_name = "PORT", requires = "web", default_value_t = 0, hide_default_value = true)]
+        port: u16,
         /// Print the whole state as one line of JSON
         #[arg(long)]
         json: bool,

@@ -8,15 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::admin::AdminServer;
-use crate::config::{AdminListen, Config};
+use crate::config::{ADMIN_SOCKET, AdminListen, Config};
 use crate::control::{Asker, Control, ControlOrder, Reloaded};
 use crate::load_from::LoadFrom;
 use crate::notify::Notifier;
 use crate::observe::{Observer, Phase, Watcher};
 use crate::sinks::Followers;
 
-/// Name of the default socket of the admin listener.
-const ADMIN_SOCKET: &str = "admin.sock";
 /// Time within which the process ends after a signal. The loads end after their current chunks.
 const STOP_TIME: Duration = Duration::from_secs(30);
 

@@ -95,6 +95,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
         }
         Command::Status { config, watch: true, .. } => status::watch(&config),
+        Command::Status { config, web: true, port, .. } => status::web::serve(&config, port),
         Command::Status { config, json, exit_code, .. } => {
             let shown = if json { Shown::Json } else { Shown::Screen };
             if !exit_code {

@@ -10,16 +10,16 @@ use std::net::IpAddr;
 use subtle::ConstantTimeEq;
 use tollgate_http::{RequestHead, StatusCode};
 
-use crate::config::{Admin, Token};
+use crate::config::Admin;
 
-pub(super) struct Access {
-    token: Option<Token>,
+pub(crate) struct Access {
+    token: Option<String>,
     hosts: Vec<String>,
 }
 
 /// The reason why a client gets no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Denial {
+pub(crate) enum Denial {
     Host,
     Origin,
     Token,
@@ -47,11 +47,17 @@ impl Denial {
 
 impl Access {
     pub(super) fn new(config: &Admin) -> Self {
-        Self { token: config.token.clone(), hosts: config.hosts.clone() }
+        let token = config.token.as_ref().map(|token| token.secret.clone());
+        Self { token, hosts: config.hosts.clone() }
+    }
+
+    /// Admits clients with this token, and no name besides `localhost`.
+    pub(crate) fn by_token(token: String) -> Self {
+        Self { token: Some(token), hosts: Vec::new() }
     }
 
     /// Checks that the request does not come from a page of another origin.
-    pub(super) fn check_origin(&self, head: &RequestHead) -> Result<(), Denial> {
+    pub(crate) fn check_origin(&self, head: &RequestHead) -> Result<(), Denial> {
         // HTTP/1.0 may leave `Host` out. Browsers always send it.
         if head.host().is_some_and(|host| !self.is_own(name_of(host))) {
             return Err(Denial::Host);
@@ -71,10 +77,10 @@ impl Access {
     }
 
     /// Checks the token of the request, if a token is configured.
-    pub(super) fn check_token(&self, head: &RequestHead) -> Result<(), Denial> {
+    pub(crate) fn check_token(&self, head: &RequestHead) -> Result<(), Denial> {
         let Some(token) = &self.token else { return Ok(()) };
         let given = head.field("authorization").and_then(bearer).unwrap_or_default();
-        let is_same: bool = given.ct_eq(token.secret.as_bytes()).into();
+        let is_same: bool = given.ct_eq(token.as_bytes()).into();
         if is_same { Ok(()) } else { Err(Denial::Token) }
     }
 

@@ -10,7 +10,8 @@ use rustix::event::PollFlags;
 use socket2::Socket;
 use tollgate_http::{HeadReader, Limits};
 
-use super::answer::Answers;
+use super::answer::Answering;
+use super::reply::AdminReply;
 
 /// Maximum time of each of three steps: the request arrives, the answer is sent, and bytes after the request
 /// are read and dropped.
@@ -65,7 +66,7 @@ impl AdminClient {
     }
 
     /// Reads or writes until the socket would block.
-    pub(super) fn go_on(&mut self, answers: &Answers) {
+    pub(super) fn go_on(&mut self, answers: &impl Answering) {
         let went = match &self.state {
             State::Asking { .. } => self.read(answers),
             State::Answering { .. } => self.write(),
@@ -80,7 +81,7 @@ impl AdminClient {
         }
     }
 
-    fn read(&mut self, answers: &Answers) -> io::Result<()> {
+    fn read(&mut self, answers: &impl Answering) -> io::Result<()> {
         let State::Asking { input, reader } = &mut self.state else { return Ok(()) };
         let mut part = [0; READ_BYTES];
         match self.socket.read(&mut part)? {
@@ -95,7 +96,7 @@ impl AdminClient {
         let answer = match reader.read(input, &limits) {
             Ok(None) => return Ok(()),
             Ok(Some(head)) => answers.answer(&head),
-            Err(error) => answers.refuse(&error, input),
+            Err(error) => AdminReply::refusal(&error, input),
         };
         self.state = State::Answering { answer, sent: 0 };
         self.deadline = Instant::now() + ANSWER_TIMEOUT;

@@ -35,12 +35,22 @@ impl fmt::Display for Bound {
     }
 }
 
-pub(super) struct AdminListener {
+pub(crate) struct AdminListener {
     socket: Socket,
-    pub(super) bound: Bound,
+    bound: Bound,
 }
 
 impl AdminListener {
+    /// Binds a TCP socket. Port 0 is a free port.
+    pub(crate) fn on(address: SocketAddr) -> io::Result<Self> {
+        bind_tcp(address).map(|(socket, bound)| Self { socket, bound })
+    }
+
+    /// Returns the address of the listener.
+    pub(crate) fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
     /// Binds the socket. `None`: the listener is off, or the default socket in the log folder cannot be made.
     pub(super) fn bind(listen: &AdminListen) -> anyhow::Result<Option<Self>> {
         let bound = match listen {

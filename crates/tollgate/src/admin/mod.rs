@@ -12,6 +12,8 @@ mod access;
 mod answer;
 mod client;
 mod listener;
+mod page;
+mod reply;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,11 +25,12 @@ use std::sync::Arc;
 
 use crate::config::Admin;
 use crate::observe::Observer;
-use access::Access;
+pub(crate) use access::Access;
+pub(crate) use answer::Answering;
 use answer::Answers;
 use client::AdminClient;
-use listener::AdminListener;
-pub(crate) use listener::Bound;
+pub(crate) use listener::{AdminListener, Bound};
+pub(crate) use reply::AdminReply;
 
 /// Maximum number of clients at the same time.
 const CLIENTS_MAX: usize = 32;
@@ -49,14 +52,21 @@ impl AdminServer {
     /// The address is in use, or the thread cannot be started.
     pub(crate) fn start(config: &Admin, observer: &Observer) -> anyhow::Result<Option<Self>> {
         let Some(listener) = AdminListener::bind(&config.listen)? else { return Ok(None) };
-        let bound = listener.bound.clone();
+        Self::serve(listener, Answers::new(observer.clone(), Access::new(config))).map(Some)
+    }
+
+    /// Begins to answer the clients of a listener.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn serve(listener: AdminListener, answers: impl Answering) -> anyhow::Result<Self> {
+        let bound = listener.bound().clone();
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let answers = Answers::new(observer.clone(), Access::new(config));
         let mut serving = Serving { listener, answers, clients: Vec::new(), resume_at: None };
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || serving.run(&stopped));
         let thread = Some(thread.context("cannot start the thread of the admin listener")?);
-        Ok(Some(Self { bound, stop, thread }))
+        Ok(Self { bound, stop, thread })
     }
 
     /// Returns the address of the listener.
@@ -75,16 +85,16 @@ impl Drop for AdminServer {
     }
 }
 
-struct Serving {
+struct Serving<A> {
     listener: AdminListener,
-    answers: Answers,
+    answers: A,
     /// The clients, the oldest first.
     clients: Vec<AdminClient>,
     /// The time when accepting resumes, after the system had no descriptor for a client.
     resume_at: Option<Instant>,
 }
 
-impl Serving {
+impl<A: Answering> Serving<A> {
     fn run(&mut self, stopped: &OwnedFd) {
         loop {
             let ready = self.wait(stopped);

@@ -16,7 +16,7 @@ use super::units::{HOUR_MS, SECOND_MS};
 
 /// Name of the default socket, in the log folder. Only the owner can reach this folder, and two servers never
 /// share one.
-const SOCKET_NAME: &str = "admin.sock";
+pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
 /// Minimum bytes of a token. A shorter token can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -85,7 +85,7 @@ impl Admin {
     /// Returns the options of a configuration without this section.
     pub(super) fn default_in(log_dir: &Path) -> Self {
         let mut admin = Self {
-            listen: AdminListen::LogFolder(log_dir.join(SOCKET_NAME)),
+            listen: AdminListen::LogFolder(log_dir.join(ADMIN_SOCKET)),
             token: None,
             hosts: Vec::new(),
             worker_stall_max: Duration::ZERO,
@@ -117,7 +117,7 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, ser
     let listen = section.text(LISTEN.name);
     if let Some(written) = &listen
         && let Some(found) = address(&section, written, folder)
-        && found != AdminListen::Unix(log_dir.join(SOCKET_NAME))
+        && found != AdminListen::Unix(log_dir.join(ADMIN_SOCKET))
     {
         if served.iter().any(|spec| found.is_that_of(spec)) {
             let text = format!(

@@ -72,7 +72,7 @@ mod value;
 mod verify;
 mod zero;
 
-pub(crate) use admin::{Admin, AdminListen, Token};
+pub(crate) use admin::{ADMIN_SOCKET, Admin, AdminListen};
 pub(crate) use app::Mount;
 pub(crate) use changes::Change;
 pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR, TLS_DIR};

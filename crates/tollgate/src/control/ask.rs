@@ -130,8 +130,8 @@ pub(super) fn exchange(
 }
 
 fn question(dir: &Path, request: &str) -> Result<UnixStream, Silence> {
-    let mut stream =
-        through_folder(dir, |path| UnixStream::connect(path)).map_err(|error| Silence::of_connect(&error))?;
+    let mut stream = through_folder(&dir.join(NAME), |path| UnixStream::connect(path))
+        .map_err(|error| Silence::of_connect(&error))?;
     let told = stream
         .set_write_timeout(Some(TIMEOUT))
         .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()));

@@ -118,7 +118,7 @@ impl Link {
 
     /// Connects to the server, reports the loaded positions, and reads the first watermark.
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
-        let mut stream = through_folder(&self.dir, |path| UnixStream::connect(path))?;
+        let mut stream = through_folder(&self.dir.join(NAME), |path| UnixStream::connect(path))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.write_all(format!("{FOLLOW}\n").as_bytes())?;

@@ -92,9 +92,10 @@ fn read_watermark(line: &str) -> Option<Watermark> {
 
 /// Passes a path of the socket through a descriptor of its folder. The path of a socket has at most 107 bytes
 /// (unix(7)), and the path of the folder may have any length.
-fn through_folder<T>(dir: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let folder = File::open(dir)?;
-    open(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(NAME))
+pub(crate) fn through_folder<T>(socket: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
+    let through = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+    open(&through.join(socket.file_name().unwrap_or_default()))
 }
 
 #[cfg(test)]

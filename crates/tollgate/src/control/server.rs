@@ -100,8 +100,8 @@ impl Control {
             }
             _ => {}
         }
-        let listener =
-            through_folder(dir, listen).with_context(|| format!("cannot listen on {}", socket.display()))?;
+        let listener = through_folder(&socket, listen)
+            .with_context(|| format!("cannot listen on {}", socket.display()))?;
         let server = Arc::new(ControlServer {
             log,
             sinks,

@@ -38,7 +38,7 @@ fn serve(dir: &Path) -> (Log, Control) {
 }
 
 fn connect(dir: &Path) -> UnixStream {
-    let stream = through_folder(dir, |path| UnixStream::connect(path)).unwrap();
+    let stream = through_folder(&dir.join(NAME), |path| UnixStream::connect(path)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }

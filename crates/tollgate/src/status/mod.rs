@@ -3,6 +3,7 @@
 mod fit;
 mod screen;
 mod verdict;
+pub(crate) mod web;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;

@@ -39,7 +39,7 @@ fn ask_at(socket: &Path, request: &str) -> Option<AdminReply> {
     exchange(&mut stream, request)
 }
 
-fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<AdminReply> {
+pub(crate) fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<AdminReply> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut came = String::new();
     stream.read_to_string(&mut came).ok()?;
@@ -100,7 +100,7 @@ fn health_readiness_metrics_and_status_are_on_a_socket_that_only_the_owner_reach
     let status: serde_json::Value = get(&app, "/status").content.parse().unwrap();
     assert_eq!((status["phase"].as_str(), status["requests"]["2xx"].as_u64()), (Some("serving"), Some(1)));
     assert_eq!(status["log"]["records"].as_u64(), Some(1));
-    assert_eq!(get(&app, "/").status, 404);
+    assert_eq!(get(&app, "/nowhere").status, 404);
     assert_eq!(server.connect().get("/metrics").unwrap().status, 404, "never on the public listener");
     server.stop();
     assert!(!app.log_dir().join("admin.sock").exists());
@@ -193,6 +193,37 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
 }
 
 #[test]
+fn a_page_for_browsers_is_at_the_root_and_its_policy_allows_no_other_script() {
+    let app = App::new(ROUTE, &[]);
+    let server = app.start();
+    let page = get(&app, "/");
+    assert_eq!(page.status, 200);
+    assert!(page.content.starts_with("<!doctype html>") && page.content.ends_with("</html>\n"));
+    let policy = page.head.lines().find_map(|line| line.strip_prefix("Content-Security-Policy: ")).unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(
+        policy.ends_with(
+            "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+        "{policy}"
+    );
+    for field in [
+        "Content-Type: text/html; charset=utf-8",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+    ] {
+        assert!(page.head.contains(field), "{}", page.head);
+    }
+    assert_eq!(ask(&app, "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap().content, "");
+    assert_eq!(ask(&app, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").unwrap().status, 421);
+    assert_eq!(
+        ask(&app, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").unwrap().status,
+        405
+    );
+    server.stop();
+}
+
+#[test]
 fn a_token_is_needed_for_more_than_a_status() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = format!("[admin]\nlisten = \"{port}\"\ntoken = \"${{ADMIN_TOKEN}}\"\n{ROUTE}");
@@ -214,6 +245,10 @@ fn a_token_is_needed_for_more_than_a_status() {
         assert_eq!(ask(path, &format!("Authorization: Bearer {TOKEN}\r\n")).status, 200);
     }
     assert_eq!((ask("/healthz", "").status, ask("/readyz", "").content.as_str()), (200, "ready\n"));
+    // The page asks its user for the token, and holds nothing of this server.
+    let page = ask("/", "");
+    assert_eq!(page.status, 200);
+    assert!(!page.content.contains(TOKEN) && !page.content.contains(&app.path().display().to_string()));
     let (_, log) = server.stop();
     assert!(!log.contains(TOKEN));
 }

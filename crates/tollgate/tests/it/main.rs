@@ -90,6 +90,7 @@ mod sinks_reload;
 mod soak;
 mod starting;
 mod status;
+mod status_web;
 mod stopping;
 mod tls;
 mod traces;

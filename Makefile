@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -190,10 +190,15 @@ $(S3S_FS):
 	nice -n 19 $(CARGO) install s3s-fs --version $(S3S_FS_VERSION) --locked --features binary \
 	  --root target/tools/s3s-fs-$(S3S_FS_VERSION)
 
-# The examples in a real browser, which is installed if it is missing (as root).
+# The examples and the admin page in a real browser, which is installed if it is missing (as root).
 browser: tools
 	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(CARGO) test --locked -p tollgate --test browser
+
+# Makes the pictures of the admin page in docs/how-to. Look at them before a commit.
+screenshots: tools
+	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(CARGO) test --locked -p tollgate --test browser -- --ignored --nocapture the_pictures_of_the_docs
 
 # Real clients send to a server, and each ends in a checked row: tests/senders/run.py. What they need is installed if
 # it is missing (as root for packages of Debian). `make senders SENDERS="curl python"` runs two of them.

@@ -1,5 +1,6 @@
 //! A real browser that opens a page. The page checks the example and reports the result to the server.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -86,6 +87,20 @@ fn said_at(origin: &str, options: &[String], app: &App) -> (Browser, Value) {
     (browser, serde_json::from_str(&said).unwrap())
 }
 
+/// Returns the arguments of each browser: no window, and this folder for its files.
+pub(crate) fn arguments(profile: &Path) -> Vec<String> {
+    let fixed = ["--headless", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio", "--no-first-run"];
+    // A browser sends many requests that no page caused. With these options the browser can connect only to
+    // the server under test.
+    let silent = ["--disable-background-networking", "--disable-component-update", "--disable-sync"];
+    let known =
+        format!("--host-resolver-rules=MAP {OTHER_SITE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
+    let folder = format!("--user-data-dir={}", profile.display());
+    // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
+    let others = [known, folder, "--no-sandbox".to_owned()];
+    fixed.into_iter().chain(silent).map(str::to_owned).chain(others).collect()
+}
+
 /// Chromium without a window. Dropping this value ends the browser.
 pub(crate) struct Browser {
     child: Child,
@@ -96,23 +111,9 @@ impl Browser {
     fn open(url: &str, options: &[String]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("chromium");
-        command.args([
-            "--headless",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--mute-audio",
-            "--no-first-run",
-        ]);
-        // A browser sends many requests that no page caused. With these options the browser can connect only
-        // to the server under test.
-        command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-        command.arg(format!(
-            "--host-resolver-rules=MAP {OTHER_SITE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-        ));
-        // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
-        command.args(["--no-sandbox", "--remote-debugging-port=0"]);
-        command.arg(format!("--user-data-dir={}", profile.path().display()));
         command
+            .args(arguments(profile.path()))
+            .arg("--remote-debugging-port=0")
             .args(options)
             .arg(url)
             .env("HOME", profile.path())

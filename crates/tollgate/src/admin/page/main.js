@@ -99,6 +99,7 @@ choose(RANGES[0])
 one("ask").addEventListener("submit", event => {
   event.preventDefault()
   secret = one("token").value
+  one("token").value = ""
   isAsking = false
   isHistoryDue = true
   poll()

@@ -114,7 +114,7 @@ fn the_page_of_a_busy_server_counts_what_its_clients_sent() {
         };
         let client = scope.spawn(send);
         page.wait_for(
-            "document.getElementById('sentence').textContent.includes('requests a second are answered')",
+            "document.getElementById('sentence').textContent.includes(' requests per second, and each record')",
         );
         page.wait_for("document.querySelectorAll('.arrow.flows').length === 6");
         page.wait_for("document.querySelector('.plot path.c1').getAttribute('d').length > 0");
@@ -197,7 +197,7 @@ fn the_page_of_a_server_with_500_routes_shows_20_and_says_how_many_there_are() {
     server.stop();
 }
 
-/// Prints the processor time that an open page costs its server. The bench decides about speed, not this test.
+/// Prints the processor time that an open page costs its server. No test asserts a speed.
 #[test]
 fn a_page_that_is_open_costs_its_server_little() {
     let route = |number| format!("[[route]]\npath = \"/r{number}\"\nreply = {{ body = \"a\" }}\n");
@@ -215,13 +215,12 @@ fn a_page_that_is_open_costs_its_server_little() {
     }
     let (ended, after) = used();
     let share = (after - before) / (ended - begun);
-    let hidden = "Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange'))";
-    page.value(hidden);
-    // The page may have sent its last question before. The wait is long enough for three more.
-    page.value("new Promise(resolve => setTimeout(resolve, 500))");
+    page.value("Object.defineProperty(document, 'hidden', { get: () => true })");
+    page.value("document.dispatchEvent(new Event('visibilitychange'))");
     let asked = polls(&page);
-    page.value("new Promise(resolve => setTimeout(resolve, 3500))");
-    assert_eq!(polls(&page), asked, "a hidden page asks nothing");
+    page.value("new Promise(resolve => setTimeout(resolve, 4500))");
+    // One question may have been on its way.
+    assert!(polls(&page) <= asked + 1, "a hidden page asks nothing");
     println!("an open page with 100 routes costs {:.2} % of a core", share * 100.0);
     check_quiet(&page, address);
     server.stop();
@@ -260,7 +259,8 @@ fn the_page_asks_once_for_a_token_and_keeps_it_in_memory_only() {
     page.press("Enter");
     wait_for_state(&mut page, "good", "log");
     assert_eq!(page.value("document.getElementById('ask').hidden"), true);
-    let kept = "[localStorage.length, sessionStorage.length, document.cookie, document.getElementById('token').value, location.href.includes('token')]";
+    let kept = "[localStorage.length, sessionStorage.length, document.cookie, \
+                document.getElementById('token').value, location.href.includes('token')]";
     assert_eq!(page.value(kept), serde_json::json!([0, 0, "", "", false]));
     assert!(page.requests().iter().all(|url| !url.contains(TOKEN)));
     server.stop();

@@ -51,7 +51,9 @@ impl Page {
     pub(crate) fn open(url: &str, view: View) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", ON_PIPES, "sh", "--remote-debugging-pipe"]).args(arguments(profile.path()));
+        command
+            .args(["-c", ON_PIPES, "sh", "--remote-debugging-pipe", "--hide-scrollbars"])
+            .args(arguments(profile.path()));
         command.arg("about:blank").env("HOME", profile.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -71,31 +73,31 @@ impl Page {
             events: Vec::new(),
             _profile: profile,
         };
-        let target = page.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
-        let attached = page.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        let target = page.call("Target.createTarget", &json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = page.call("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
         page.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
         for domain in DOMAINS {
-            page.call(&format!("{domain}.enable"), json!({}));
+            page.call(&format!("{domain}.enable"), &json!({}));
         }
         page.show_in(view);
-        page.call("Page.navigate", json!({ "url": url }));
+        page.call("Page.navigate", &json!({ "url": url }));
         page
     }
 
     /// Changes the size of the window, and the preference of the user.
     pub(crate) fn show_in(&mut self, View { width, height, is_dark }: View) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
-        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setDeviceMetricsOverride", &size);
         let scheme = if is_dark { "dark" } else { "light" };
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
-        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// Calls a method of the protocol, and returns its result.
-    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, parameters: &Value) -> Value {
         self.last_id += 1;
         let mut order = json!({ "id": self.last_id, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -117,7 +119,7 @@ impl Page {
     /// Returns the value of an expression of JavaScript in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut result = self.call("Runtime.evaluate", parameters);
+        let mut result = self.call("Runtime.evaluate", &parameters);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
         result["result"]["value"].take()
     }
@@ -139,18 +141,18 @@ impl Page {
         let (code, text) = if key == "Tab" { (9, "") } else { (13, "\r") };
         for kind in ["keyDown", "keyUp"] {
             let parameters = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code, "text": text });
-            self.call("Input.dispatchKeyEvent", parameters);
+            self.call("Input.dispatchKeyEvent", &parameters);
         }
     }
 
     /// Types a text into the element that has the focus.
     pub(crate) fn write(&mut self, text: &str) {
-        self.call("Input.insertText", json!({ "text": text }));
+        self.call("Input.insertText", &json!({ "text": text }));
     }
 
     /// Returns a picture of the window as WebP.
     pub(crate) fn picture(&mut self, quality: u8) -> Vec<u8> {
-        let shot = self.call("Page.captureScreenshot", json!({ "format": "webp", "quality": quality }));
+        let shot = self.call("Page.captureScreenshot", &json!({ "format": "webp", "quality": quality }));
         STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()
     }
 

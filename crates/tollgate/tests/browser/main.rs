@@ -1,4 +1,5 @@
-//! The example apps and the admin page in a real browser. `make browser` runs these tests. They need Chromium.
+//! The example apps and the admin page in a real browser. `make browser` runs these tests. They need
+//! Chromium.
 
 // clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -108,7 +108,7 @@ fn put(object: &mut Value, news: Value) {
 /// Changes the status of an idle server into that of the scene, `age` seconds after the page was opened.
 fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
     let rate = rate_at(-age);
-    let served = (rate * (271_000.0 + age)).floor();
+    let served = (rate_at(0.0) * (271_000.0 + age)).floor();
     let rows = if scene == Scene::Busy { rate * 0.62 } else { 0.0 };
     status["uptime_seconds"] = (271_000.0 + age).into();
     status["config"]["source"] = "/etc/tollgate/tollgate.toml".into();
@@ -116,7 +116,8 @@ fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
         &mut status["rates"],
         json!({
             "requests": rate, "failures": 0.4, "refusals": 6.0, "connections": 74.0, "records": rate * 0.62,
-            "received_bytes": rate * 390.0, "sent_bytes": rate * 170.0, "log_bytes": rate * 132.0, "rows": rows,
+            "received_bytes": rate * 390.0, "sent_bytes": rate * 170.0, "log_bytes": rate * 132.0,
+            "rows": rows,
         }),
     );
     put(
@@ -129,7 +130,8 @@ fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
     put(
         &mut status["requests"],
         json!({
-            "2xx": served, "3xx": (served / 60.0).floor(), "4xx": (served / 85.0).floor(), "5xx": 812, "in_flight": 31,
+            "2xx": served, "3xx": (served / 60.0).floor(), "4xx": (served / 85.0).floor(), "5xx": 812,
+            "in_flight": 31,
         }),
     );
     put(&mut status["connections"], json!({ "now": 1_284, "in_flight_bytes": 3_900_000 }));
@@ -148,13 +150,14 @@ fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
         put(
             route,
             json!({
-                "requests_per_second": rate * part, "p50_seconds": 0.0002, "p99_seconds": 0.0028, "2xx": (served * part).floor(),
+                "requests_per_second": rate * part, "p50_seconds": 0.0002, "p99_seconds": 0.0028,
+                "2xx": (served * part).floor(),
             }),
         );
     }
     put(
         &mut status["sinks"][0],
-        json!({ "rows": (served * 0.62).floor(), "lag_seconds": 0.3, "lag_records": 740 }),
+        json!({ "state": "loading", "rows": (served * 0.62).floor(), "lag_seconds": 0.3, "lag_records": 740 }),
     );
     status["recent_lines"] = json!([]);
     if scene == Scene::DatabaseAway {
@@ -169,7 +172,8 @@ fn take_database_away(status: &mut Value, rate: f64, age: f64) {
     put(
         &mut status["sinks"][0],
         json!({
-            "state": "retrying", "last_error": error, "lag_seconds": lag, "lag_records": (rate * 0.62 * lag).floor(),
+            "state": "retrying", "last_error": error, "lag_seconds": lag,
+            "lag_records": (rate * 0.62 * lag).floor(),
         }),
     );
     let advice =
@@ -195,7 +199,6 @@ fn shoot(app: &App, scene: Scene, view: View, name: &str) {
     page.wait_for(
         "performance.getEntriesByType('resource').filter(item => item.name.endsWith('/status')).length > 4",
     );
-    page.value("document.activeElement.blur()");
     write(name, &page.picture(70));
 }
 

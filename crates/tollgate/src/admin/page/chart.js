@@ -47,8 +47,10 @@ const columnsOf = (name, isLow) => {
   }
   return columns
 }
-const topOf = value => {
+const topOf = (value, isBytes) => {
   if (!(value > 0)) return 1
+  const kilo = isBytes ? 1024 ** Math.floor(Math.log2(value) / 10) : 1
+  if (kilo > 1) return topOf(value / kilo) * kilo
   const unit = 10 ** Math.floor(Math.log10(value))
   return [1, 1.5, 2, 3, 5, 7.5, 10].find(step => step * unit >= value) * unit
 }
@@ -99,7 +101,7 @@ const showChart = (chart, doc) => {
   const { step, end } = history[grain]
   const all = spec.lines.map(([name]) => columnsOf(name, spec.isLow))
   const most = Math.max(0, ...all.flat().filter(isKnown))
-  const top = topOf(most)
+  const top = topOf(most, spec.form === bytes || spec.form === bytesPerSecond)
   all.forEach((columns, at) => set(chart.lines[at], "d", pathOf(columns, top, false)))
   set(chart.fill, "d", pathOf(all[0], top, true))
   say(chart.top, spec.form(top))

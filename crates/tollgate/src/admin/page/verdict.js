@@ -12,11 +12,11 @@ const wellSentence = doc => {
   const rate = number(doc.rates && doc.rates.requests)
   const sinks = list(doc.sinks)
   const lag = largest(sinks, "lag_seconds")
-  const load = !sinks.length ? "" : lag < 1 ? ", and their records are loaded within a second" : `, and the load is ${seconds(lag)} late`
+  const load = !sinks.length ? "" : lag < 1 ? ", and each record is loaded within a second" : `, and the load is ${seconds(lag)} late`
   if (doc.fetch) return `All well. The process loads the records of ${plural(number(doc.fetch.node_count), "machine")}${load}.`
   if (doc.phase && doc.phase !== "serving") return `The server is ${doc.phase}.`
   if (rate < .05) return "All well. No request came within the last 10 seconds."
-  return `All well. ${short(rate)} requests a second are answered${load}.`
+  return `All well: ${short(rate)} requests per second${load}.`
 }
 const showVerdict = (doc, isAnswering) => {
   const findings = findingsOf(doc)

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin_page;
+mod admin_parts;
 mod admin_texts;
 mod chromium;
 #[allow(dead_code, reason = "the tests of the program use the rest")]

@@ -37,6 +37,8 @@ const show = () => {
 }
 const take = doc => {
   const now = serverNow()
+  doc.rates ||= {}
+  doc.latency ||= {}
   if (latest && latest.process_id !== doc.process_id) rates.forget()
   rates.look(now, countersOf(doc))
   const sample = sampleOf(doc)
@@ -60,21 +62,27 @@ const askForToken = () => {
   one("token").value = ""
   one("token").focus()
 }
+// Returns nothing if the server does not answer.
+const read = async () => {
+  try {
+    if (isHistoryDue || (answeredAt && Date.now() - answeredAt > GAP * PERIOD)) await readHistory()
+    return await ask("/status")
+  } catch (error) {
+    if (error.message === "token") askForToken()
+  }
+}
 const poll = async () => {
   const begun = Date.now()
-  try {
-    if (isHistoryDue || (answeredAt && begun - answeredAt > GAP * PERIOD)) await readHistory()
-    take(await ask("/status"))
-  } catch (error) {
-    if (error.message === "token") { askForToken(); return }
-    if (!latest) {
-      answeredAt ||= Date.now() - PERIOD * 3
-      one("state").hidden = false
-      latest = {}
-    }
+  const doc = await read()
+  // A fault while the answer is shown must not end the polls.
+  schedule(Math.max(50, PERIOD - (Date.now() - begun)))
+  if (doc) take(doc)
+  else if (!isAsking) {
+    answeredAt ||= Date.now() - GAP * PERIOD
+    latest ||= {}
+    one("state").hidden = false
     show()
   }
-  schedule(Math.max(50, PERIOD - (Date.now() - begun)))
 }
 const schedule = pause => {
   clearTimeout(timer)

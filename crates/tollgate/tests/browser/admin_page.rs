@@ -235,7 +235,7 @@ fn the_page_says_for_how_long_the_server_has_not_answered_and_finds_the_next_one
     server.kill();
     page.wait_for("document.getElementById('sentence').textContent === 'The server does not answer.'");
     page.wait_for(
-        "/^The last answer came [3-9] seconds ago.$/.test(document.getElementById('stale').textContent)",
+        "/^The last answer came [0-9]+ seconds ago.$/.test(document.getElementById('stale').textContent)",
     );
     assert_eq!(page.value("document.title"), "? No answer – Tollgate");
     let server = app.start();

@@ -15,8 +15,10 @@ const wellSentence = doc => {
   const load = !sinks.length ? "" : lag < 1 ? ", and each record is loaded within a second" : `, and the load is ${seconds(lag)} late`
   if (doc.fetch) return `All well. The process loads the records of ${plural(number(doc.fetch.node_count), "machine")}${load}.`
   if (doc.phase && doc.phase !== "serving") return `The server is ${doc.phase}.`
+  const rejected = rates.of("rejects")
+  const rejects = rejected > .05 ? ` Rejects: ${perSecond(rejected)}.` : ""
   if (rate < .05) return "All well. No request came within the last 10 seconds."
-  return `All well: ${short(rate)} requests per second${load}.`
+  return `All well: ${short(rate)} requests per second${load}.${rejects}`
 }
 const showVerdict = (doc, isAnswering) => {
   const findings = findingsOf(doc)

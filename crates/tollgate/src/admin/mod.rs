@@ -1,5 +1,5 @@
-//! The admin listener: health, metrics and status over HTTP. The listener has a separate socket and never
-//! uses the public sockets.
+//! The admin listener: health, metrics, status and a page for browsers over HTTP. The listener has a separate
+//! socket and never uses the public sockets.
 //!
 //! One thread waits for all clients with poll(2). The listener shares no thread, no runtime and no queue with
 //! the public requests. It therefore answers while requests flood the server, while no descriptor is left,

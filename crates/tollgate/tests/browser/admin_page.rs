@@ -114,7 +114,7 @@ fn the_page_of_a_busy_server_counts_what_its_clients_sent() {
         };
         let client = scope.spawn(send);
         page.wait_for(
-            "document.getElementById('sentence').textContent.includes(' requests per second, and each record')",
+            "document.getElementById('sentence').innerText.includes(' requests per second, and each')",
         );
         page.wait_for("document.querySelectorAll('.arrow.flows').length === 6");
         page.wait_for("document.querySelector('.plot path.c1').getAttribute('d').length > 0");
@@ -277,6 +277,14 @@ fn the_address_of_status_web_opens_the_page_and_ends_with_its_command() {
     wait_for_state(&mut page, "good", "log");
     let process = status_of(&app)["process_id"].to_string();
     assert!(page.text("process").contains(&process));
+    // A box leads to its table. The token stays in the address, so a reload works too.
+    page.value("document.getElementById('box-log').focus()");
+    page.press("Enter");
+    assert_eq!(page.value("document.activeElement.id"), "log");
+    assert_eq!(page.value("location.href"), url.as_str());
+    page.call("Page.reload", &serde_json::json!({}));
+    page.wait_for("document.activeElement.id === '' && document.getElementById('sentence').innerText !== ''");
+    wait_for_state(&mut page, "good", "log");
     check_quiet(&page, address);
     command.end(Signal::INT);
     page.wait_for("document.getElementById('sentence').textContent === 'The server does not answer.'");

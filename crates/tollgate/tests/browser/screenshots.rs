@@ -157,7 +157,9 @@ fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
     }
     put(
         &mut status["sinks"][0],
-        json!({ "state": "loading", "rows": (served * 0.62).floor(), "lag_seconds": 0.3, "lag_records": 740 }),
+        json!({
+            "state": "loading", "rows": (served * 0.62).floor(), "lag_seconds": 0.3, "lag_records": 740,
+        }),
     );
     status["recent_lines"] = json!([]);
     if scene == Scene::DatabaseAway {

@@ -43,6 +43,12 @@ const buildBox = ([id, name, target]) => {
   const box = make("a", "box", make("b", "", name, " ", sign), main, make("div", "", first, second, state))
   box.id = `box-${id}`
   box.href = `#${target}`
+  // The fragment of the address may hold the token, so it stays as it is.
+  box.addEventListener("click", event => {
+    event.preventDefault()
+    one(target).scrollIntoView()
+    one(target).focus({ preventScroll: true })
+  })
   path[id] = { box, sign, main, first, second, state }
   return box
 }

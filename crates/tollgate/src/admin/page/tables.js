@@ -114,6 +114,7 @@ const buildTable = table => {
   table.scroll = make("div", "scroll", shown)
   table.element = make("div", table.wide ? "wide" : "", table.title_, table.scroll, table.more)
   table.element.id = table.id
+  table.element.tabIndex = -1
   shown.setAttribute("aria-label", table.title)
   one("tables").append(table.element)
 }

@@ -57,7 +57,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use check::SinkChecks;
-use cli::{Cli, Command, WrongUsage};
+use cli::{CheckCommand, Cli, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
 use print::note;
@@ -73,43 +73,53 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
-        Command::Check { config: path, print, types, store, sinks, sample, sample_arguments } => {
-            let mut config = Config::load_to_serve(&path)?;
-            if let Some(file) = sample {
-                return check::sample(&config, &file, sample_arguments);
-            }
-            if store {
-                return check::stores(&config);
-            }
-            let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
-            let sinks = if sinks { check::sinks(&config) } else { SinkChecks::default() };
-            check::run(&mut config, faults, sinks, print)
-        }
-        Command::Test { config, filter, watch: false } => test::run(&config, &filter),
-        Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),
-        Command::New { folder } => new::run(&folder),
+        Command::Check(command) => run_check(command),
+        Command::Test(TestCommand { config, filter, watch: false }) => test::run(&config, &filter),
+        Command::Test(TestCommand { config, filter, watch: true }) => test::run_watching(&config, &filter),
+        Command::New(NewCommand { folder }) => new::run(&folder),
         Command::Load(command) => load::run(&command),
         Command::Ship(command) => ship::run(&command),
         Command::Log(command) => log::run(command),
-        Command::Sql { statement, sink, config, format } => {
+        Command::Sql(SqlCommand { statement, sink, config, format }) => {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)
         }
-        Command::Status { config, watch: true, .. } => status::watch(&config),
-        Command::Status { config, web: true, port, .. } => status::web::serve(&config, port),
-        Command::Status { config, json, exit_code, .. } => {
-            let shown = if json { Shown::Json } else { Shown::Screen };
-            if !exit_code {
-                return status::run(&config, shown, CodeOf::Command);
-            }
-            Ok(status::run(&config, shown, CodeOf::Server).unwrap_or_else(|error| {
-                report_error(&error);
-                ExitCode::from(status::UNANSWERED)
-            }))
-        }
+        Command::Status(command) => run_status(&command),
         Command::Audit(command) => audit::run(&command),
         Command::Auth(command) => auth::run(command),
         Command::Cert(command) => cert::run(command),
     }
+}
+
+fn run_check(command: CheckCommand) -> anyhow::Result<ExitCode> {
+    let CheckCommand { config: path, print, types, store, sinks, sample, sample_arguments } = command;
+    let mut config = Config::load_to_serve(&path)?;
+    if let Some(file) = sample {
+        return check::sample(&config, &file, sample_arguments);
+    }
+    if store {
+        return check::stores(&config);
+    }
+    let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
+    let sinks = if sinks { check::sinks(&config) } else { SinkChecks::default() };
+    check::run(&mut config, faults, sinks, print)
+}
+
+fn run_status(command: &StatusCommand) -> anyhow::Result<ExitCode> {
+    let StatusCommand { config, watch, web, port, json, exit_code } = command;
+    if *watch {
+        return status::watch(config);
+    }
+    if *web {
+        return status::web::serve(config, *port);
+    }
+    let shown = if *json { Shown::Json } else { Shown::Screen };
+    if !exit_code {
+        return status::run(config, shown, CodeOf::Command);
+    }
+    Ok(status::run(config, shown, CodeOf::Server).unwrap_or_else(|error| {
+        report_error(&error);
+        ExitCode::from(status::UNANSWERED)
+    }))
 }
 
 /// Writes an error to stderr. Faults of a configuration begin with their place, as editors expect.

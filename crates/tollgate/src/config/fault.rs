@@ -104,17 +104,27 @@ impl From<Fault> for ConfigError {
 /// A range of bytes in the text of a configuration.
 pub(super) type Span = Range<usize>;
 
+/// Keys that have one fault together, because one section replaces all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    /// The certificate and its private key.
+    Certificate,
+    /// The host and the port to listen on.
+    Address,
+}
+
 /// Collects the faults of one text while it is read.
 pub(super) struct Faults<'a> {
     file: &'a Path,
     text: &'a str,
     found: RefCell<Vec<Fault>>,
+    groups: RefCell<Vec<Group>>,
 }
 
 impl<'a> Faults<'a> {
     /// Makes an empty list of faults.
     pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
-        Self { file, text, found: RefCell::default() }
+        Self { file, text, found: RefCell::default(), groups: RefCell::default() }
     }
 
     /// Adds a fault at a place.
@@ -122,6 +132,24 @@ impl<'a> Faults<'a> {
         let (line, column) = self.place(span);
         let fault = Fault { file: self.file.to_owned(), line, column, text: text.into() };
         self.found.borrow_mut().push(fault);
+    }
+
+    /// Adds a fault of a key in a group, unless the group has a fault already.
+    pub(super) fn add_of(&self, group: Group, span: &Span, text: String) {
+        if !self.has_of(group) {
+            self.groups.borrow_mut().push(group);
+            self.add(span, text);
+        }
+    }
+
+    /// Returns whether a group has a fault.
+    pub(super) fn has_of(&self, group: Group) -> bool {
+        self.groups.borrow().contains(&group)
+    }
+
+    /// Returns whether the text at a place begins with `start`.
+    pub(super) fn is_at(&self, span: &Span, start: &str) -> bool {
+        self.text.get(span.start..).is_some_and(|text| text.starts_with(start))
     }
 
     /// Returns the place of a span, for a fault that names two places.

@@ -1,6 +1,7 @@
 //! The addresses of `[server]` that accept connections, and the proxies that name their clients: `listen`,
 //! `trusted_proxies`.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use tollgate_server::{ListenAddress, ListenSpec, Network, TrustedProxies};
@@ -40,7 +41,9 @@ keys! {
 
 /// Reads `listen`.
 pub(super) fn listen(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Vec<ListenSpec> {
-    let Some(items) = section.items(key.name) else { return defaults::listen() };
+    let repaired =
+        |text: &str| nearest_address(text).map_or_else(|| text.to_owned(), |near| near.to_string());
+    let Some(items) = section.items(key.name, repaired) else { return defaults::listen() };
     if items.is_empty() {
         section.fault_of(key.name, "listen in [server] is empty, allowed is a list of \"ip:port\"");
     }
@@ -123,9 +126,28 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
         _ => text.parse().ok().map(ListenAddress::Tcp),
     };
     if address.is_none() {
-        section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
+        let allowed = nearest_address(text).map_or_else(|| ALLOWED.to_owned(), near_hint);
+        section.fault_at(&written.span, format!("listen has {text:?}, allowed is {allowed}"));
     }
     address.map(ListenSpec::new)
+}
+
+/// Returns the address that a text without an IP address means: `8080`, `:8080`, `localhost:8080`, `*:8080`.
+pub(crate) fn nearest_address(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let ip = match host {
+        "" | "localhost" => Ipv4Addr::LOCALHOST,
+        "*" => Ipv4Addr::UNSPECIFIED,
+        _ => return None,
+    };
+    Some((ip, port.parse().ok()?).into())
+}
+
+/// Returns the end of a fault of a text that means an address.
+pub(crate) fn near_hint(near: SocketAddr) -> String {
+    let every = SocketAddr::from((Ipv4Addr::UNSPECIFIED, near.port()));
+    let others = if near == every { String::new() } else { format!(", or \"{every}\" for all interfaces") };
+    format!("an IP address and a port: write \"{near}\"{others}")
 }
 
 /// Returns whether two entries listen on the same address. Port 0 is never the same, because the system

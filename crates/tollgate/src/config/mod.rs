@@ -79,6 +79,7 @@ pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR, TLS_DIR};
 pub(crate) use denied::{denial, denial_of, may_exist};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use keep::Keep;
+pub(crate) use listen::{near_hint, nearest_address};
 pub(crate) use resolved::Config;
 pub(crate) use ship::{ShipConfig, unfit_folder, unfit_log};
 pub(crate) use ship_store::{Objects, StorePlace};

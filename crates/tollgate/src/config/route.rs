@@ -13,6 +13,14 @@ pub(super) fn path_problem(path: &str) -> Option<String> {
         return Some(format!("path is {path:?}, allowed is a path that begins with \"/\""));
     };
     let segments: Vec<_> = below.split('/').collect();
+    if let Some(index) = segments.iter().position(|segment| of_other_servers(segment).is_some()) {
+        let meant = segments.iter().map(|segment| of_other_servers(segment).unwrap_or((*segment).to_owned()));
+        let meant = meant.collect::<Vec<_>>().join("/");
+        let segment = segments[index];
+        return Some(format!(
+            "segment {segment:?} of path {path:?} is no capture: write path = \"/{meant}\""
+        ));
+    }
     let mut names = Vec::new();
     for (index, segment) in segments.iter().enumerate() {
         let is_last = index + 1 == segments.len();
@@ -27,6 +35,16 @@ pub(super) fn path_problem(path: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// Returns the segment that another server writes as `:name`, `<name>`, `{*name}` or `{name...}`.
+fn of_other_servers(segment: &str) -> Option<String> {
+    let inside =
+        |start: &str, end: &str| segment.strip_prefix(start)?.strip_suffix(end).filter(|name| is_name(name));
+    if let Some(name) = inside(":", "").or_else(|| inside("<", ">")) {
+        return Some(format!("{{{name}}}"));
+    }
+    inside("{*", "}").or_else(|| inside("{", "...}")).map(|_| "*".to_owned())
 }
 
 fn segment_problem(segment: &str, is_last: bool) -> Option<&'static str> {

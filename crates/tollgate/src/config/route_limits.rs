@@ -41,6 +41,16 @@ keys! {
 
 /// Takes the rules of a route.
 pub(super) fn rates(section: &mut Section<'_>, key: &Facts) -> Vec<RateSpec> {
+    let near = section.as_written(key.name).map(|text| (text.to_owned(), nearest_rate(text)));
+    if let Some((text, Some((count, period)))) = near {
+        let write = format!("write {} = {{ rate = \"{}\" }}", key.name, show_count(count, period));
+        section.fault_of(
+            key.name,
+            format!("{} in {} is {text:?}, allowed is a table: {write}", key.name, section.name()),
+        );
+        section.skip(key.name);
+        return Vec::new();
+    }
     let rates = section.table_or_tables(key.name, ALLOWED);
     rates.into_iter().filter_map(rate).collect()
 }
@@ -71,6 +81,13 @@ pub(super) fn parse_rate(text: &str) -> Option<(u32, Duration)> {
     let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
     let count = count.parse().ok().filter(|count| is_number && (1..=COUNT_MAX).contains(count))?;
     Some((count, period))
+}
+
+/// Reads a rate as other servers write it: `100r/s`, `100/sec`, `100/minute`.
+fn nearest_rate(text: &str) -> Option<(u32, Duration)> {
+    let (count, unit) = text.split_once('/')?;
+    let count = count.trim().trim_end_matches('r');
+    parse_rate(&format!("{count}/{}", unit.trim().get(..1)?))
 }
 
 fn rate_key(section: &Section<'_>, by: &Written<String>) -> Option<RateKey> {

@@ -4,6 +4,9 @@
 //! For a missing or faulty key the caller uses its default, so that reading continues and finds the next
 //! fault.
 
+mod brackets;
+pub(super) mod other_servers;
+
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -11,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::env::{Environment, substitute};
-use super::fault::{Fault, Faults, Location, Span, did_you_mean};
+use super::fault::{Fault, Faults, Group, Location, Span, did_you_mean};
 use super::key::{Facts, Key, Kind, set_defaults};
 use super::units::{parse_duration, parse_size};
 
@@ -114,6 +117,11 @@ impl<'a> Section<'a> {
         self.context.faults.extend(faults);
     }
 
+    /// Returns whether a group of keys has a fault.
+    pub(super) fn has_fault_of(&self, group: Group) -> bool {
+        self.context.faults.has_of(group)
+    }
+
     /// Adds a fault of the whole section.
     pub(super) fn fault(&self, text: impl Display) {
         self.context.faults.add(&self.span, text.to_string());
@@ -175,6 +183,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Takes a key without reading its value, because it has a fault already.
+    pub(super) fn skip(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
     /// Takes keys without reading their values, because they have a fault already.
     pub(super) fn ignore<O>(&mut self, keys: &[Key<O>]) {
         self.known.extend(keys.iter().map(|key| key.facts.name));
@@ -194,12 +207,8 @@ impl<'a> Section<'a> {
     /// file has no items.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<Written<String>>> {
         let entry = self.take(key)?;
-        let Some(items) = entry.value.as_array() else {
-            self.mismatch(&entry, "a list of strings");
-            return None;
-        };
-        let texts: Vec<_> =
-            items.iter().filter_map(|item| self.text_of(&entry.item(item), "a string")).collect();
+        let items = self.listed(&entry, str::to_owned)?;
+        let texts: Vec<_> = items.iter().filter_map(|item| self.text_of(item, "a string")).collect();
         (items.is_empty() || !texts.is_empty()).then_some(texts)
     }
 
@@ -221,18 +230,19 @@ impl<'a> Section<'a> {
         items.iter().filter_map(text).collect()
     }
 
-    /// Takes a list of texts and tables. Also returns `None` if all items are faulty.
-    pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
+    /// Takes a list of texts and tables. Also returns `None` if all items are faulty. `repaired` makes an
+    /// item from a text that stands alone.
+    pub(super) fn items(
+        &mut self,
+        key: &'static str,
+        repaired: impl Fn(&str) -> String,
+    ) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;
-        let Some(items) = entry.value.as_array() else {
-            self.mismatch(&entry, "a list of strings");
-            return None;
-        };
-        let found =
-            items.iter().map(|item| entry.item(item)).filter_map(|item| match item.value.as_table() {
-                Some(_) => self.table_of(&item, format!("{key} of {}", self.name)).map(TextOrTable::Table),
-                None => self.text_of(&item, "a string").map(TextOrTable::Text),
-            });
+        let items = self.listed(&entry, repaired)?;
+        let found = items.iter().filter_map(|item| match item.value.as_table() {
+            Some(_) => self.table_of(item, format!("{key} of {}", self.name)).map(TextOrTable::Table),
+            None => self.text_of(item, "a string").map(TextOrTable::Text),
+        });
         let found: Vec<_> = found.collect();
         (items.is_empty() || !found.is_empty()).then_some(found)
     }
@@ -464,6 +474,9 @@ impl<'a> Section<'a> {
 
     /// Takes a table of tables. Each of these tables has a different name.
     pub(super) fn named_tables(&mut self, key: &'static str) -> Vec<(Written<String>, Self)> {
+        if let Some(tables) = self.unnamed(key) {
+            return tables;
+        }
         let tables = self.table(key);
         tables
             .entries
@@ -478,11 +491,7 @@ impl<'a> Section<'a> {
     /// Takes a list of tables. Faults give all these tables the same name.
     pub(super) fn tables(&mut self, key: &'static str, name: &str, allowed: &str) -> Option<Vec<Self>> {
         let entry = self.take(key)?;
-        let Some(items) = entry.value.as_array() else {
-            self.mismatch(&entry, allowed);
-            return None;
-        };
-        Some(items.iter().filter_map(|item| self.table_of(&entry.item(item), name.to_owned())).collect())
+        self.several(&entry, name, allowed)
     }
 
     /// Takes a table, or a list of tables. Faults give all these tables the same name.
@@ -509,8 +518,13 @@ impl<'a> Section<'a> {
         let place = |name: &&str| self.table.iter().position(|known| known == name);
         self.known.sort_by_key(place);
         for entry in self.entries.iter().filter(|entry| !self.known.contains(&entry.key)) {
+            let text = format!("unknown key \"{}\" in {}", entry.key, self.name);
+            if let Some((group, remedy)) = self.of_other_servers(entry) {
+                self.context.faults.add_of(group, &entry.key_span, format!("{text}: {remedy}"));
+                continue;
+            }
             let hint = did_you_mean(entry.key, self.known.iter().copied());
-            self.fault_at(&entry.key_span, format!("unknown key \"{}\" in {}{hint}", entry.key, self.name));
+            self.fault_at(&entry.key_span, format!("{text}{hint}"));
         }
     }
 
@@ -522,6 +536,11 @@ impl<'a> Section<'a> {
     }
 
     fn table_of(&self, entry: &KeyAndValue<'a>, name: String) -> Option<Self> {
+        if name.starts_with('[')
+            && let Some(first) = self.single(entry, &name)
+        {
+            return self.table_of(&first, name);
+        }
         let Some(table) = entry.value.as_table() else {
             let allowed =
                 if name.starts_with('[') { format!("a table {name}") } else { "a table { ... }".to_owned() };

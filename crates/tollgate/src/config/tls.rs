@@ -10,10 +10,12 @@ use tollgate_server::{
     OwnFile, RedirectKind, ServerOptions, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
 };
 
+use super::fault::Group;
 use super::hsts;
 use super::key::{Facts, keys, set_defaults, write};
 use super::path::{PathTo, check_path, path};
 use super::quoted::quoted_path;
+use super::section::other_servers::{CERTIFICATES, PRIVATE_KEYS};
 use super::section::{Section, Written};
 use super::units::{SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, names};
@@ -186,7 +188,7 @@ pub(super) fn certificates(
 /// Adds a fault if an address with TLS has no certificate, or if no address uses the certificates.
 fn check_use(root: &Section<'_>, listen: &[ListenSpec], certificates: usize, has_acme: bool) {
     let is_used = listen.iter().any(|spec| spec.tls);
-    if is_used && certificates == 0 && !has_acme {
+    if is_used && certificates == 0 && !has_acme && !root.has_fault_of(Group::Certificate) {
         root.fault(
             "listen in [server] has tls = true, which needs a [[certificate]] with file and key_file, or \
              [acme]",
@@ -202,6 +204,8 @@ fn check_use(root: &Section<'_>, listen: &[ListenSpec], certificates: usize, has
 }
 
 fn files(section: &mut Section<'_>, folder: &Path) -> Option<CertificateFiles> {
+    section.rename(FILE.name, CERTIFICATES);
+    section.rename(KEY_FILE.name, PRIVATE_KEYS);
     let [certificate, key] = [&FILE, &KEY_FILE].map(|key| file(section, key, folder));
     Some(CertificateFiles { certificate: certificate?, key: key? })
 }

@@ -10,6 +10,7 @@ mod backends;
 mod collect;
 mod every_key;
 mod https;
+mod mistakes;
 mod own_files;
 mod paths;
 mod printed;
@@ -102,7 +103,8 @@ fn values_of_another_type_are_told_with_what_is_allowed() {
         "[server]\nbacklog = \"x\"\nlisten = \"127.0.0.1:80\"\nworkers = 1.5\n",
         &[
             "t.toml:2:11: backlog in [server] is the string \"x\", allowed is an integer from 1 to 65535",
-            "t.toml:3:10: listen in [server] is the string \"127.0.0.1:80\", allowed is a list of strings",
+            "t.toml:3:10: listen in [server] is the string \"127.0.0.1:80\", allowed is a list: write \
+             listen = [\"127.0.0.1:80\"]",
             "t.toml:4:11: workers in [server] is the number 1.5, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );
@@ -115,12 +117,11 @@ fn values_of_another_type_are_told_with_what_is_allowed() {
         ],
     );
     check(
-        "[route]\npath = \"/\"\n",
-        &["t.toml:1:1: route in the file is a table, allowed is a list of sections [[route]]"],
+        "[route]\npath = \"/\"\nreply = {}\n",
+        &["t.toml:1:1: [route] is one table, allowed is a list of sections [[route]]: write [[route]]"],
     );
-    check("[[stream]]\n", &["t.toml:1:1: stream in the file is a list, allowed is a table [stream]"]);
     check(
-        "[stream]\nx = 1\n",
+        "[stream]\nx = 1\n[stream.y]\ncolumns = [{ name = \"n\", type = \"int\" }]\n",
         &["t.toml:2:5: x in [stream] is the integer 1, allowed is a table [stream.x]"],
     );
     check(
@@ -169,8 +170,8 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     check(
         "[server]\nlisten = [\"localhost:80\", \"127.0.0.1:80\", \"127.0.0.1:80\"]\n",
         &[
-            "t.toml:2:11: listen has \"localhost:80\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \
-             \"unix:PATH\", \"systemd\" or \"systemd:NAME\"",
+            "t.toml:2:11: listen has \"localhost:80\", allowed is an IP address and a port: write \
+             \"127.0.0.1:80\", or \"0.0.0.0:80\" for all interfaces",
             "t.toml:2:43: listen has \"127.0.0.1:80\" twice",
         ],
     );

@@ -23,7 +23,7 @@ use tollgate_ship::{NodeName, Store};
 
 use crate::cli::{AuditCommand, WrongUsage};
 use crate::config::Config;
-use crate::print::to_stdout;
+use crate::print::to_stdout_marked;
 use crate::ships;
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
 use crate::temporary::TemporaryFolder;
@@ -67,7 +67,7 @@ fn print(
     accounts: &[(Side, Option<String>, SideAudit)],
     is_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         for (at, (side, sink, audit)) in accounts.iter().enumerate() {
             let report = Report { side: *side, store, sink: sink.as_deref(), audit };
             if is_json {

@@ -9,9 +9,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::certificates::Certificates;
+use crate::colour::Marked;
 use crate::config::Config;
 use crate::descriptors;
-use crate::print::to_stdout;
+use crate::print::{fault, to_stdout, to_stdout_marked};
 pub(crate) use sample::run as sample;
 pub(crate) use sinks::{SinkChecks, run as sinks};
 pub(crate) use stores::run as stores;
@@ -31,26 +32,29 @@ pub(crate) fn run(
     faults.extend(sinks.faults);
     faults.extend(descriptors::fit(config, descriptors::limit()).err());
     if !faults.is_empty() {
-        print_lines(&faults);
+        print_lines(&faults.iter().map(|text| fault(text)).collect::<Vec<_>>());
         return Ok(ExitCode::from(2));
     }
     print_lines(&notes::notes(config));
     print_lines(&sinks.failed);
-    to_stdout(|out| {
-        if is_printed {
+    let code = if sinks.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if is_printed {
+        return to_stdout(|out| {
             write!(out, "{config}")?;
-        } else {
-            writeln!(out, "{}", summary(config))?;
-            let tls = config.server.tls.as_deref();
-            let served = tls.map(Certificates::of).unwrap_or_default().served;
-            served.iter().try_for_each(|served| writeln!(out, "{}", served.line()))?;
-        }
-        Ok(if sinks.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(code)
+        });
+    }
+    to_stdout_marked(|out| {
+        writeln!(out, "{}", summary(config))?;
+        let tls = config.server.tls.as_deref();
+        let served = tls.map(Certificates::of).unwrap_or_default().served;
+        served.iter().try_for_each(|served| writeln!(out, "{}", served.line()))?;
+        Ok(code)
     })
 }
 
 fn print_lines(lines: &[String]) {
-    let mut stderr = io::stderr().lock();
+    let mut stderr = Marked::stderr(io::stderr().lock());
     // If the caller closed stderr, the exit code still reports the result.
     drop(lines.iter().try_for_each(|line| writeln!(stderr, "{line}")));
 }

@@ -27,7 +27,7 @@ use crate::load_from::LoadFrom;
 use crate::load_report::LoadReporters;
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
-use crate::print::{counted, note};
+use crate::print::{counted, note, problem};
 use crate::progress::{Load, Progress};
 use crate::tracing_lines;
 
@@ -137,7 +137,7 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> OnceE
             Err(RecvTimeoutError::Timeout) => {}
             _ => {
                 end(loaders);
-                note("stopped before all records were loaded: the next run continues");
+                problem("stopped before all records were loaded: the next run continues");
                 return OnceEnd::Stopped;
             }
         }

@@ -10,7 +10,7 @@ use tollgate_log::{LogId, Sequence, join_chain};
 use tollgate_ship::FetchStatus;
 
 use crate::config::SinkConfig;
-use crate::print::{counted, note};
+use crate::print::{counted, note, problem};
 
 /// Time for which unreadable logs are tried again when nothing else is left to load.
 const FAILING_PATIENCE: Duration = Duration::from_secs(5);
@@ -52,15 +52,15 @@ pub(crate) fn print_end(sink: &str, status: &LoadStatus) -> bool {
         counted(*rejects, "reject")
     ));
     for (log, reason) in &status.stopped_logs {
-        note(&format!("sink {sink}: loading of log {log} stopped: {reason}"));
+        problem(&format!("sink {sink}: loading of log {log} stopped: {reason}"));
     }
     let is_failing = is_left_with_failing(status);
     for (log, reason) in status.failing_logs.iter().filter(|_| is_failing) {
-        note(&format!("sink {sink}: log {log} cannot be read: {reason}"));
+        problem(&format!("sink {sink}: log {log} cannot be read: {reason}"));
     }
     let is_stopped = status.is_unusable || status.state == LoadState::Stopped;
     if is_stopped {
-        note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
+        problem(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
     }
     !is_stopped && !is_failing && status.stopped_logs.is_empty()
 }
@@ -99,7 +99,7 @@ fn print_gaps(sinks: &[SinkConfig]) -> bool {
                 are_given_up &= gaps.iter().all(|gap| gap.is_given_up);
             }
             Err(error) => {
-                note(&format!("sink {}: the gaps cannot be read: {}", sink.name(), join_chain(&error)));
+                problem(&format!("sink {}: the gaps cannot be read: {}", sink.name(), join_chain(&error)));
                 are_given_up = false;
             }
         }

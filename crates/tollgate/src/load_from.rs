@@ -28,7 +28,7 @@ use crate::config::{Config, SinkConfig};
 use crate::leases::{LeasedLogs, Sharing, start_leases};
 use crate::load_end::{LeftLogs, OnceEnd, print_end};
 use crate::observe::Fetching;
-use crate::print::note;
+use crate::print::{note, problem};
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
 use volume::FromVolume;
 
@@ -145,7 +145,7 @@ impl LoadFrom {
                 break;
             }
             if signals.recv_timeout(LOOK_PAUSE) != Err(RecvTimeoutError::Timeout) {
-                note("stopped before all records were loaded: the next run continues");
+                problem("stopped before all records were loaded: the next run continues");
                 return OnceEnd::Stopped;
             }
         }
@@ -163,7 +163,7 @@ impl LoadFrom {
             }
         }
         if let Some(error) = &fetch.last_error {
-            note(&format!("cannot fetch: {error}"));
+            problem(&format!("cannot fetch: {error}"));
         }
         let is_loaded = fetch.is_all_loaded() && is_loaded;
         let Self { loaders, fetcher, leases, spool, volume } = self;

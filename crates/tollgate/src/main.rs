@@ -12,6 +12,7 @@ mod certificate_watch;
 mod certificates;
 mod check;
 mod cli;
+mod colour;
 mod config;
 mod control;
 mod descriptors;
@@ -60,7 +61,7 @@ use check::SinkChecks;
 use cli::{CheckCommand, Cli, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
-use print::note;
+use print::{fault, problem};
 use status::{CodeOf, Shown};
 
 fn main() -> ExitCode {
@@ -125,10 +126,11 @@ fn run_status(command: &StatusCommand) -> anyhow::Result<ExitCode> {
 /// Writes an error to stderr. Faults of a configuration begin with their place, as editors expect.
 fn report_error(error: &anyhow::Error) -> ExitCode {
     if let Some(error) = error.downcast_ref::<ConfigError>() {
-        tracing_lines::write(format!("{error}\n").as_bytes());
+        let faults = error.faults.iter().map(|error| format!("{}\n", fault(&error.to_string())));
+        tracing_lines::write(faults.collect::<String>().as_bytes());
         return ExitCode::from(2);
     }
-    note(&format!("{error:#}"));
+    problem(&format!("{error:#}"));
     let is_usage = error.is::<WrongUsage>() || error.is::<UnknownSink>() || error.is::<UnknownStream>();
     ExitCode::from(if is_usage { 2 } else { 1 })
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 
+use crate::colour::{self, Marked, Tone};
 use crate::tracing_lines;
 
 /// Runs `write` on a buffered stdout, and flushes it. If the reader closed the pipe, the program ends with
@@ -25,6 +26,18 @@ pub(crate) fn to_stdout(
     }
 }
 
+/// Runs `write` as [`to_stdout`] does. On a terminal the first words of lines have colours.
+pub(crate) fn to_stdout_marked(
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    to_stdout(|out| {
+        let mut out = Marked::stdout(out);
+        let code = write(&mut out)?;
+        out.flush()?;
+        Ok(code)
+    })
+}
+
 /// Returns whether an error says that the reader closed the pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -34,6 +47,23 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Prints a note on stderr, so that it is not part of the output.
 pub(crate) fn note(text: &str) {
     tracing_lines::write(format!("tollgate: {text}\n").as_bytes());
+}
+
+/// Prints a note about a failure on stderr. On a terminal its first word is red.
+pub(crate) fn problem(text: &str) {
+    let name = "tollgate:";
+    let name = if colour::is_on(&io::stderr()) { Tone::Bad.paint(name) } else { name.to_owned() };
+    tracing_lines::write(format!("{name} {text}\n").as_bytes());
+}
+
+/// Returns a fault with its place in red, if stderr shows colours. The place ends with `: `.
+pub(crate) fn fault(text: &str) -> String {
+    match text.split_once(": ") {
+        Some((place, text)) if colour::is_on(&io::stderr()) => {
+            format!("{} {text}", Tone::Bad.paint(&format!("{place}:")))
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Returns a count with its noun: `1 log`, `2 logs`.

@@ -3,7 +3,7 @@
 //! Exit codes: 0 all passed, 1 some failed, 2 a file could not be run, or there was nothing to run.
 
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use signal_hook::iterator::Signals;
 use tollgate_server::{CallError, TestFailure, TestResult, run_tests};
 use tracing_subscriber::EnvFilter;
 
-use crate::tracing_lines::Indented;
-
+use crate::colour;
 use crate::config::{Config, ConfigError};
-use crate::print::{note, printable, to_stdout};
+use crate::print::{fault, note, printable, to_stdout, to_stdout_marked};
+use crate::tracing_lines::Indented;
 use crate::watch::{Watch, Watched};
 
 /// The folder of the tests, next to the configuration.
@@ -68,7 +68,8 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
 
 /// An error is ignored, because a reader that closed stderr needs no more lines.
 fn print_faults(error: &ConfigError) {
-    let _ = writeln!(std::io::stderr().lock(), "{error}");
+    let mut stderr = std::io::stderr().lock();
+    let _ = error.faults.iter().try_for_each(|error| writeln!(stderr, "{}", fault(&error.to_string())));
 }
 
 /// Starts a thread that ends the process at a signal, with the last exit code in the returned cell.
@@ -100,7 +101,7 @@ fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
     };
     // A reader that closed the pipe needs no more lines.
     let mut code = 0;
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         let mut tally = Tally::default();
         for file in &files {
             run_file(out, &mut tally, config, (file, &root), filter)?;
@@ -207,7 +208,7 @@ fn show_lines_of_scripts() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Indented(std::io::stderr().lock()))
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(colour::is_on(&std::io::stderr()))
         .without_time()
         .with_target(false)
         .init();

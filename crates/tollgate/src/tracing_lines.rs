@@ -16,6 +16,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::colour;
 use json::JsonLines;
 use misleading::is_misleading;
 use queue::LineQueue;
@@ -37,7 +38,9 @@ pub(crate) fn start() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
     if io::stderr().is_terminal() {
-        lines.with_writer(|| Indented(Lines)).with_target(false).finish().with(RecentLines::default()).init();
+        let lines = lines.with_writer(|| Indented(Lines)).with_target(false);
+        let lines = lines.with_ansi(colour::is_on(&io::stderr()));
+        lines.finish().with(RecentLines::default()).init();
     } else {
         let lines = lines.with_writer(|| Escaped(Lines)).event_format(JsonLines::default());
         lines.finish().with(RecentLines::default()).init();

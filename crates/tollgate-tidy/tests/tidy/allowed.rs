@@ -218,6 +218,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         "tollgate",
         &[
             // The common parts of all commands: the configuration, arguments, output.
+            &["colour"],
             &["config", "notify", "progress", "sys", "wall"],
             &["tracing_lines"],
             &["cli"],

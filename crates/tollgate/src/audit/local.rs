@@ -12,12 +12,12 @@ use super::line::{AccountLine, problems, sums};
 use super::side::Side;
 use crate::config::{Config, may_exist};
 use crate::load_end::gap_text;
-use crate::print::{note, push_json_string, table, to_stdout, write_table};
+use crate::print::{note, push_json_string, table, to_stdout_marked, write_table};
 
 /// Prints the records of the log and the counts of each sink. Fails if a record is missing.
 pub(super) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
     let sinks = config.chosen(None)?;
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         let mut is_exact = true;
         for (index, sink) in sinks.iter().enumerate() {
             if sinks.len() > 1 && !is_json {

@@ -13,7 +13,7 @@ use tollgate_server::{
 use crate::cli::SampleArguments;
 use crate::config::Config;
 use crate::log::push_value;
-use crate::print::{note, printable, push_formatted, push_json_string, to_stdout};
+use crate::print::{note, printable, push_formatted, push_json_string, to_stdout_marked};
 
 /// Exit code if the request cannot be made.
 const UNUSABLE: u8 = 2;
@@ -33,7 +33,7 @@ pub(crate) fn run(config: &Config, file: &Path, arguments: SampleArguments) -> a
     };
     let is_sound = reply.status < 400 && reply.error.is_none();
     let has_rejects = reply.records.iter().any(|record| record.outcome.is_err());
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         if is_json {
             writeln!(out, "{}", as_json(&reply))?;
         } else {

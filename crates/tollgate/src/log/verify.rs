@@ -17,7 +17,7 @@ use tollgate_log::{
 
 use super::folder::{LogFolder, bytes_of, logs_in, settled};
 use crate::config::Config;
-use crate::print::{counted, note, to_stdout};
+use crate::print::{counted, note, to_stdout_marked};
 use crate::progress::Progress;
 
 /// Checks every segment of every log.
@@ -27,7 +27,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     // were read from a log.
     let loaded = config.as_ref().and_then(loaded);
     let ids = logs_in(&dir)?;
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         // Sealed segments are read twice: once batch by batch, once for the digest.
         let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
         let accepted = AcceptedDamage::read(&DiskStorage, &dir)?;

@@ -18,7 +18,7 @@ use crate::config::ConfigError;
 use crate::control::{Silence, ask_status};
 use crate::load_from::spool_beside;
 use crate::log::{expect_place, log_folder};
-use crate::print::{note, printable, to_stdout};
+use crate::print::{note, printable, to_stdout_marked};
 use fit::in_place;
 use screen::{Line, Screen};
 use verdict::Verdict;
@@ -62,7 +62,7 @@ pub(crate) fn run(path: &Path, shown: Shown, code_of: CodeOf) -> anyhow::Result<
     if !is_without_sinks && document["sinks"].as_array().is_some_and(Vec::is_empty) {
         note("the server has no sinks, because it was started with --no-load");
     }
-    to_stdout(|out| {
+    to_stdout_marked(|out| {
         match shown {
             Shown::Json => out.write_all(line.as_bytes())?,
             Shown::Screen => Screen::of(&document).lines().try_for_each(|line| writeln!(out, "{line}"))?,

@@ -8,7 +8,7 @@ use super::place::ConfigPath;
 pub(crate) struct StatusCommand {
     #[command(flatten)]
     pub(crate) config: ConfigPath,
-    /// Show the state again each second, until Ctrl-C
+    /// Show the state again each second, until q or Ctrl-C
     #[arg(long, conflicts_with = "json")]
     pub(crate) watch: bool,
     /// Show the state in a browser on this machine: prints an address, and serves it until Ctrl-C

@@ -1,19 +1,22 @@
 //! Fits the screen into a terminal, so that it does not scroll and the terminal breaks no line.
 
+use std::borrow::Cow;
+
 use unicode_width::UnicodeWidthChar;
 
 use super::screen::Line;
+use crate::colour::marked;
 
 /// Indentation of the second and later parts of a broken line.
 const INDENT: &str = "     ";
 
 /// Returns text that overwrites the last screen, beginning at the top left corner. The text erases the
 /// remainder of each line and the rows below (ECMA-48, EL and ED).
-pub(super) fn in_place(lines: &[Line], (columns, rows): (usize, usize)) -> String {
+pub(super) fn in_place(lines: &[Line], (columns, rows): (usize, usize), is_coloured: bool) -> String {
     let mut text = "\x1b[H".to_owned();
     // The last row of the terminal stays empty, because a line end in it would scroll the screen.
     for line in lines.iter().flat_map(|line| fitted(line, columns)).take(rows.saturating_sub(1)) {
-        text.push_str(&line);
+        text.push_str(&if is_coloured { marked(&line) } else { Cow::Borrowed(&*line) });
         text.push_str("\x1b[K\r\n");
     }
     text.push_str("\x1b[J");
@@ -24,6 +27,7 @@ fn fitted(line: &Line, columns: usize) -> Vec<String> {
     match line {
         Line::Prose(text) => wrapped(text, columns),
         Line::Row(text) => vec![fitting(text, columns).to_owned()],
+        Line::Drawn(text) => vec![text.clone()],
     }
 }
 
@@ -46,7 +50,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 /// Returns the longest beginning of a text that fits into the columns, but at least one character. Some
 /// characters fill two columns, and some fill none.
-fn fitting(text: &str, columns: usize) -> &str {
+pub(super) fn fitting(text: &str, columns: usize) -> &str {
     let mut width = 0;
     for (at, character) in text.char_indices() {
         width += character.width().unwrap_or_default();
@@ -62,7 +66,7 @@ mod tests {
     use super::*;
 
     fn shown(lines: &[Line], size: (usize, usize)) -> Vec<String> {
-        let text = in_place(lines, size);
+        let text = in_place(lines, size, false);
         let text = text.strip_prefix("\x1b[H").unwrap().strip_suffix("\x1b[J").unwrap();
         text.split_terminator("\x1b[K\r\n").map(str::to_owned).collect()
     }
@@ -88,6 +92,15 @@ mod tests {
             &["  -> mend what", "     stands in", "     /etc/tollgate/t", "     ollgate.toml"],
         );
         check(Line::Row("requests    10/s   5xx 1/s".to_owned()), &["requests    10/s   5"]);
+    }
+
+    #[test]
+    fn a_colour_does_not_count_as_a_column() {
+        let text = in_place(&[Line::Prose("WARNING: all is well here".to_owned())], (20, 9), true);
+        assert_eq!(
+            text,
+            "\u{1b}[H\u{1b}[1;33mWARNING:\u{1b}[0m all is well\u{1b}[K\r\n     here\u{1b}[K\r\n\u{1b}[J"
+        );
     }
 
     #[test]

@@ -1,32 +1,39 @@
 //! `tollgate status`: the state of a server, or of a process that loads from a store, on one screen.
 
+mod boxes;
+mod figures;
 mod fit;
 mod screen;
+mod terminal;
 mod verdict;
 pub(crate) mod web;
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use rustix::termios::tcgetwinsize;
+use jiff::tz::TimeZone;
 use serde_json::Value;
+
+use crate::colour;
 
 use crate::config::ConfigError;
 use crate::control::{Silence, ask_status};
 use crate::load_from::spool_beside;
 use crate::log::{expect_place, log_folder};
 use crate::print::{note, printable, to_stdout_marked};
+use crate::wall;
+use boxes::{ASCII, DRAWN};
 use fit::in_place;
 use screen::{Line, Screen};
+use terminal::{Terminal, Wake};
 use verdict::Verdict;
 
 /// Time between two drawings of a watched screen.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Size of a terminal that does not report its size.
-const USUAL_SIZE: (usize, usize) = (80, 24);
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,26 +108,73 @@ fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
     if *silence == Silence::Absent { expect_place(path).err() } else { None }
 }
 
-/// Shows the state each second, until Ctrl-C. On a terminal each screen overwrites the last one and is cut to
-/// the size of the terminal. Elsewhere each screen is appended to the output. The command continues without a
-/// server, because the server may start again.
+/// Shows the state each second. On a terminal each screen overwrites the last one and is cut to the size of
+/// the terminal, until a key or a signal. Elsewhere each screen is appended to the output, until a signal.
+///
+/// The command continues without a server, because the server may start again.
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
+    match Terminal::take()? {
+        Some(terminal) => watch_on(&terminal, path),
+        None => watch_in_a_row(path),
+    }
+}
+
+fn watch_on(terminal: &Terminal, path: &Path) -> anyhow::Result<ExitCode> {
+    let is_coloured = colour::is_on(&io::stdout());
+    let border = if is_utf8() { DRAWN } else { ASCII };
     loop {
-        // The folder is read each time, because an operator may have mended the configuration.
-        let lines: Vec<_> = match log_folder(path).map(|dir| (ask(&dir), dir)) {
-            Ok((Ok(line), _)) => Screen::of(&line.parse::<Value>()?).lines().collect(),
-            Ok((Err(silence), dir)) => lines_of(path, &dir, &silence),
-            Err(refusal) => prose(&format!("{refusal}: trying again")),
-        };
-        let stdout = io::stdout();
-        let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
-        let mut stdout = stdout.lock();
-        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        let size = Terminal::size();
+        let (document, mut lines) = look(path)?;
+        let drawn = boxes::path(&document, size.0, &border, is_coloured).into_iter().map(Line::Drawn);
+        // The boxes follow the headline.
+        let place = lines.len().min(1);
+        lines.splice(place..place, drawn);
+        lines.insert(0, Line::Row(clock()));
+        Terminal::show(&in_place(&lines, size, is_coloured))?;
+        if terminal.wait(PERIOD)? == Wake::End {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn watch_in_a_row(path: &Path) -> anyhow::Result<ExitCode> {
+    loop {
+        let (_, lines) = look(path)?;
+        let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n";
+        if Terminal::show(&text).is_err() {
             // The reader closed the pipe.
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(PERIOD);
+        thread::sleep(PERIOD);
     }
+}
+
+/// Returns the first line of a watched screen: the time of the machine, and how the command ends.
+fn clock() -> String {
+    let now = wall::now().to_zoned(TimeZone::system());
+    format!("{}   q ends", now.strftime("%H:%M:%S %Z"))
+}
+
+/// Returns whether the terminal shows UTF-8, by the first locale variable that is set (POSIX, section 8.2).
+fn is_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let locale = locale.into_iter().find(|value| !value.is_empty()).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Asks the server, and returns its answer and the lines of the screen. The folder is read each time, because
+/// an operator may have mended the configuration.
+fn look(path: &Path) -> anyhow::Result<(Value, Vec<Line>)> {
+    let lines = match log_folder(path).map(|dir| (ask(&dir), dir)) {
+        Ok((Ok(line), _)) => {
+            let document = line.parse::<Value>()?;
+            let lines = Screen::of(&document).lines().collect();
+            return Ok((document, lines));
+        }
+        Ok((Err(silence), dir)) => lines_of(path, &dir, &silence),
+        Err(refusal) => prose(&format!("{refusal}: trying again")),
+    };
+    Ok((Value::Null, lines))
 }
 
 fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<Line> {
@@ -130,13 +184,4 @@ fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<Line> {
 
 fn prose(text: &str) -> Vec<Line> {
     text.lines().map(|line| Line::Prose(printable(line))).collect()
-}
-
-fn size_of(stdout: &io::Stdout) -> (usize, usize) {
-    let size = tcgetwinsize(stdout).map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
-    size.ok().filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_SIZE)
-}
-
-fn in_a_row(lines: &[Line]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
 }

@@ -7,9 +7,9 @@ use std::fmt;
 use serde_json::Value;
 use tollgate_server::AddressState;
 
+use super::figures::{bytes, count, duration, number, quantiles, text};
 use super::verdict::Verdict;
 use crate::print::{printable, table, write_table};
-use crate::progress::size;
 
 /// Maximum number of backends that are shown: failing backends first.
 const BACKENDS_SHOWN: usize = 5;
@@ -36,6 +36,8 @@ pub(super) enum Line {
     Prose(String),
     /// The columns must stay aligned, so the line is cut.
     Row(String),
+    /// The line fits already. It may have colours.
+    Drawn(String),
 }
 
 impl Line {
@@ -44,7 +46,7 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Prose(text) | Self::Row(text)) = self;
+        let (Self::Prose(text) | Self::Row(text) | Self::Drawn(text)) = self;
         f.write_str(text)
     }
 }
@@ -425,58 +427,6 @@ fn route_cells(route: &Value) -> [String; 9] {
         count(&route["5xx"]),
         count(&route["refused"]),
     ]
-}
-
-fn quantiles(latency: &Value) -> String {
-    let quantile = |name: &str| latency[name].as_f64().map_or_else(|| "-".to_owned(), duration);
-    format!("p50 {}   p99 {}", quantile("p50_seconds"), quantile("p99_seconds"))
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_default()
-}
-
-/// Formats a count in groups of three digits. A small count with a fraction has one digit after the point.
-fn count(value: &Value) -> String {
-    let value = number(value);
-    if value < 10.0 && value.fract() != 0.0 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{value:.0}");
-    let mut shown = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            shown.push(' ');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
-fn bytes(value: &Value) -> String {
-    size(number(value) as u64)
-}
-
-/// Formats a duration with the unit that fits it.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        _ if seconds == 0.0 => "0 s".to_owned(),
-        _ if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
-        _ if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
-        _ if seconds < 120.0 => format!("{seconds:.1} s"),
-        _ if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("{:.1} h", seconds / 3600.0),
-        _ => format!("{:.1} d", seconds / 86_400.0),
-    }
-}
-
-/// Returns a value without quotes and without control characters of a terminal.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => printable(text),
-        other => printable(&other.to_string()),
-    }
 }
 
 #[cfg(test)]

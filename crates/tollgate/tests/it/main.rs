@@ -43,6 +43,7 @@ mod forge;
 mod forger;
 #[path = "../../../tollgate-ship/tests/store/gateway.rs"]
 mod gateway;
+mod golden;
 mod keys;
 mod leases;
 mod listen;
@@ -91,7 +92,9 @@ mod soak;
 mod starting;
 mod status;
 mod status_web;
+mod status_watch;
 mod stopping;
+mod terminal;
 mod tls;
 mod traces;
 mod traversal;

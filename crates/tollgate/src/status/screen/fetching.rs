@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Screen, bytes, count, duration, number, text};
+use super::Screen;
 use crate::print::table;
+use crate::status::figures::{bytes, count, duration, number, text};
 
 /// Maximum number of logs that are shown.
 const LOGS_SHOWN: usize = 10;

@@ -134,8 +134,8 @@ target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 # faults of system calls, cut the power of a mounted image, run PostgreSQL with certificates, and make networks and
 # capture their packets. curl and wget are common clients.
 tools:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump promtool >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump prometheus; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump promtool groff >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump prometheus groff-base; }
 
 # Sets `go` to a Go compiler of version 1.25 or later, in the shell of a recipe. PyPI has one, if there is none.
 define FIND_GO

@@ -5,6 +5,7 @@ mod audit;
 mod auth;
 mod cert;
 mod check;
+pub(crate) mod help;
 mod load;
 mod log;
 mod place;
@@ -16,7 +17,9 @@ mod status;
 mod store;
 mod volumes;
 
-use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use app::{NewCommand, TestCommand};
 pub(crate) use audit::AuditCommand;
@@ -37,37 +40,10 @@ pub(crate) use volumes::{FolderArguments, TargetArguments, VolumeCommand};
 /// The version with its commit and features, which the build script passes on.
 const VERSION: &str = env!("TOLLGATE_VERSION");
 
-const EXAMPLES: &str = "\
-Examples:
-  tollgate new shop                    make a small app with tests
-  tollgate serve                       serve ./tollgate.toml, or ./routes without it
-  tollgate serve shop/                 serve the app in a folder
-  tollgate serve --https shop/         serve it with TLS too, on https://localhost:8443
-  tollgate serve --dev shop/           serve it, reload after each change, show errors in replies
-  tollgate reload                      make the running server reload its configuration
-  tollgate check --types shop/         check the configuration, and the types of scripts
-  tollgate check --print               print the whole configuration, with defaults
-  tollgate check --sample body.json    show which rows and rejects a captured body would make
-  tollgate test shop/                  run the tests in shop/tests/*.luau
-  tollgate load --once                 load all records into the database, then end
-  tollgate ship --to /mnt/handover     copy all sealed segments to a folder, then end
-  tollgate log cat --stream scores     print the records of a stream as JSON lines
-  tollgate log tail                    follow the records of a running server
-  tollgate log verify data/log         check all checksums and digests of a log
-  tollgate sql \"SELECT count(*) FROM requests\"
-  tollgate status --watch              show the state, and what to do, each second
-  tollgate status --web                show the state in a browser on this machine
-  tollgate auth password anna >>users  add a user to a password file
-  tollgate audit                       check that the database has every record
-  tollgate audit --store /mnt/handover count the records of this side of a hand-over
-  tollgate cert ls                     list the certificates, and when each one is renewed
-
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
-
 /// An HTTP server for services that write a lot. It answers in microseconds, writes each record to disk
 /// before the reply, and loads the records into a database.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version = VERSION, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "tollgate", version = VERSION, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -107,6 +83,37 @@ pub(crate) enum Command {
     /// Make a line for a password file or a token file
     #[command(subcommand)]
     Auth(AuthCommand),
+    /// Print the completions of a shell, for its start file
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages of all commands into a folder
+    Man {
+        /// The folder. It is made if it does not exist
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+/// Returns the definition of the command line, with examples and exit codes in each help.
+pub(crate) fn command() -> clap::Command {
+    help::with_ends(Cli::command())
+}
+
+/// Reads the arguments of the process. A wrong use ends the process with code 2, and a help with code 0.
+pub(crate) fn read() -> Cli {
+    let matches = command().get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The shells with completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// A conflict between options that the parser of the command line does not find.
@@ -119,7 +126,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

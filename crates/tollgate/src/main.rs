@@ -27,6 +27,7 @@ mod load_report;
 mod loader;
 mod local_tls;
 mod log;
+mod manual;
 mod new;
 mod notify;
 mod observe;
@@ -55,17 +56,15 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use check::SinkChecks;
-use cli::{CheckCommand, Cli, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, WrongUsage};
+use cli::{CheckCommand, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, WrongUsage};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
 use print::{fault, problem};
 use status::{CodeOf, Shown};
 
 fn main() -> ExitCode {
-    let code = run(Cli::parse().command).unwrap_or_else(|error| report_error(&error));
+    let code = run(cli::read().command).unwrap_or_else(|error| report_error(&error));
     tracing_lines::finish();
     code
 }
@@ -87,6 +86,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(command) => run_status(&command),
         Command::Audit(command) => audit::run(&command),
         Command::Auth(command) => auth::run(command),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
         Command::Cert(command) => cert::run(command),
     }
 }

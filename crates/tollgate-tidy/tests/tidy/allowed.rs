@@ -242,7 +242,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["admin", "certificate_watch", "destinations", "event", "load_from"],
             &["load_report"],
             // Commands, except those of the server.
-            &["audit", "auth", "log", "new", "sql", "test"],
+            &["audit", "auth", "log", "manual", "new", "sql", "test"],
             // A checked sample prints values like the log.
             &["check"],
             &["dev", "load", "status", "types"],

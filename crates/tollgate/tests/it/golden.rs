@@ -1,7 +1,6 @@
 //! The output of each command in a terminal of 60 and of 100 columns, compared with files in `golden/`.
 //!
-//! `TOLLGATE_WRITE_GOLDEN=1` writes the files again. Times, ids, sizes and ports are replaced by placeholders.
-//! An escape character is `\e`.
+//! `TOLLGATE_WRITE_GOLDEN=1` writes the files again. Placeholders replace times, ids, sizes and ports. An escape character is `\e`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ pub(crate) const STATUS: &str = include_str!("golden/status.json");
 
 const WRITE: &str = "TOLLGATE_WRITE_GOLDEN";
 const WIDTHS: [u16; 2] = [60, 100];
-/// Replaces the path of the folder. It is as long as a path in `/tmp`, so that lines break at the same places.
+/// Replaces the path of the folder, with the same length, so that lines break at the same places.
 const FOLDER: &str = "/tmp/app-folder";
 /// Units after a number that differs from run to run.
 const UNITS: [(&str, &str); 9] = [
@@ -158,7 +157,8 @@ const CONFIG: &str = "connections_max = 100\n[log]\nnode = \"web-1\"\n\
     [stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
     [[route]]\npath = \"/a\"\nscript = \"a.luau\"\nstream = \"a\"\n\
     [[route]]\npath = \"/take\"\ncollect = true\nstream = \"a\"\n";
-const TESTS: &str = "return {\n  [\"n is recorded\"] = function(t)\n    t.equal(t:request{ path = \"/a?n=1\" }.record.n, 1)\n  end,\n  \
+const TESTS: &str = "return {\n  [\"n is recorded\"] = function(t)\n    \
+    t.equal(t:request{ path = \"/a?n=1\" }.record.n, 1)\n  end,\n  \
     [\"n is two\"] = function(t)\n    t.equal(t:request{ path = \"/a?n=1\" }.record.n, 2)\n  end,\n}\n";
 
 /// Returns an app whose server has recorded and loaded three records.
@@ -225,7 +225,8 @@ fn a_status_prints_as_the_golden_files() {
 
 #[test]
 fn places_are_those_of_values_that_differ_from_run_to_run() {
-    let line = "01a223c9-b9c6-7747-9300-bc7bef9f13d4/1.seg  at 2026-11-28T20:12:32.585Z took 381 us,    0.4 KiB \
+    let line = "01a223c9-b9c6-7747-9300-bc7bef9f13d4/1.seg  at 2026-11-28T20:12:32.585Z took 381 us,    \
+                0.4 KiB \
                 127.0.0.1:4711 23fa2540df6b 20:12:32 3 rows\n";
     assert_eq!(
         placed_line(line),

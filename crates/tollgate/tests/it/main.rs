@@ -55,6 +55,7 @@ mod log;
 mod log_lines;
 mod log_pipe;
 mod log_queue;
+mod manual;
 mod mending;
 mod metrics;
 mod modes;

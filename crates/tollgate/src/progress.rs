@@ -5,9 +5,12 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use tollgate_log::{DiskStorage, LogId, segments};
 
 /// Time before progress is shown, because short work needs no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -34,6 +37,13 @@ impl Progress {
         Self::showing(work, move |time| {
             Some(state(bytes_read().saturating_sub(before).min(total_bytes), total_bytes, time))
         })
+    }
+
+    /// Begins to show work that will read each log of a folder `times` times.
+    pub(crate) fn of_logs(work: &'static str, dir: &Path, logs: &[LogId], times: u64) -> Self {
+        let files = logs.iter().filter_map(|log| segments(&DiskStorage, dir, *log).ok()).flatten();
+        let bytes = files.filter_map(|(_, path)| fs::metadata(path).ok()).map(|file| file.len()).sum::<u64>();
+        Self::of(work, times * bytes)
     }
 
     /// Begins to show the progress of a load: the loaded records and the remaining bytes. Nothing is shown
@@ -110,11 +120,13 @@ fn state(done: u64, total: u64, time: Duration) -> String {
     format!("{} of {}  {percent}%  {}/s", size(done), size(total), size(per_second as u64))
 }
 
-/// Returns the text of a load: records and their bytes, the rates of both, and the remaining bytes.
+/// Returns the text of a load: records and their bytes, the percentage, both rates, and the remaining bytes.
 fn load_state(Load { records, bytes, left_bytes }: Load, time: Duration) -> String {
     let rate = |count: u64| (count as f64 / time.as_secs_f64().max(0.001)) as u64;
     let (read, per_second, left) = (size(bytes), size(rate(bytes)), size(left_bytes));
-    format!("{records} records  {read}  {} records/s  {per_second}/s  {left} left", rate(records))
+    let percent = (bytes * 100).checked_div(bytes + left_bytes).unwrap_or(100);
+    let per_second = format!("{} records/s  {per_second}/s", rate(records));
+    format!("{records} records  {read}  {percent}%  {per_second}  {left} left")
 }
 
 pub(crate) fn size(bytes: u64) -> String {
@@ -147,7 +159,7 @@ mod tests {
                 Load { records: 41_200, bytes: 512 << 20, left_bytes: 3 << 29 },
                 Duration::from_secs(2)
             ),
-            "41200 records  512.0 MiB  20600 records/s  256.0 MiB/s  1.5 GiB left"
+            "41200 records  512.0 MiB  25%  20600 records/s  256.0 MiB/s  1.5 GiB left"
         );
     }
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use tollgate_log::DiskStorage;
+use tollgate_log::{DiskStorage, log_ids};
 use tollgate_ship::{NodeName, OnceOutcome, Sent, ShipOnce, ship_once};
 
 use crate::cli::{ShipCommand, ShipPlan, WrongUsage};
 use crate::config::{Config, ConfigError, Fault, denial, unfit_folder, unfit_log};
 use crate::load::print_unsealed;
 use crate::print::{counted, to_stdout};
+use crate::progress::Progress;
 use crate::ship_plan;
 use crate::ship_volumes;
 use crate::store::open_store;
@@ -43,6 +44,8 @@ fn ship(command: &ShipCommand) -> anyhow::Result<ExitCode> {
     let mut sum = Sum::default();
     let mut shipped = Ok(());
     to_stdout(|out| {
+        let logs = log_ids(&DiskStorage, dir).unwrap_or_default();
+        let _progress = Progress::of_logs("ship", dir, &logs, 1);
         // A reader that closes the pipe does not end the shipping.
         let report = |visited: &ShipOnce| {
             sum.add(visited);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use tollgate_load::{Audit, audit};
-use tollgate_log::{DiskStorage, LogError, LogId, join_chain};
+use tollgate_log::{DiskStorage, LogError, LogId, join_chain, log_ids};
 
 use super::counts::Count;
 use super::line::{AccountLine, problems, sums};
@@ -13,11 +13,15 @@ use super::side::Side;
 use crate::config::{Config, may_exist};
 use crate::load_end::gap_text;
 use crate::print::{note, push_json_string, table, to_stdout_marked, write_table};
+use crate::progress::Progress;
 
 /// Prints the records of the log and the counts of each sink. Fails if a record is missing.
 pub(super) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
     let sinks = config.chosen(None)?;
     to_stdout_marked(|out| {
+        let logs = log_ids(&DiskStorage, &config.log.dir).unwrap_or_default();
+        // Each sink reads all logs once.
+        let _progress = Progress::of_logs("audit", &config.log.dir, &logs, sinks.len() as u64);
         let mut is_exact = true;
         for (index, sink) in sinks.iter().enumerate() {
             if sinks.len() > 1 && !is_json {

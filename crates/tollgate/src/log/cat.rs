@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use anyhow::bail;
 use tollgate_log::LogId;
 
-use super::folder::{LogFolder, bytes_of, logs_in};
+use super::folder::{LogFolder, logs_in};
 use super::follower::{Reach, Start};
 use super::format::Printer;
 use super::read::{Reading, end_flag, start_of};
@@ -42,5 +42,5 @@ pub(super) fn run(read: &ReadCommand, only: Option<LogId>, format: RecordFormat)
 
 /// Shows progress, but not if the records themselves go to a terminal.
 fn progress(dir: &Path, ids: &[LogId]) -> Option<Progress> {
-    if std::io::stdout().is_terminal() { None } else { Some(Progress::of("cat", bytes_of(dir, ids))) }
+    if std::io::stdout().is_terminal() { None } else { Some(Progress::of_logs("cat", dir, ids, 1)) }
 }

@@ -1,10 +1,9 @@
 //! The log folder that a path of the command line names, and the logs in it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids, segments};
+use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids};
 
 use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR, denial};
 use crate::print::note;
@@ -111,10 +110,4 @@ pub(super) fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf
         }
         _ => (name, path),
     }
-}
-
-/// Returns the bytes of all segments of some logs, for progress. A segment that cannot be read counts as 0.
-pub(super) fn bytes_of(dir: &Path, logs: &[LogId]) -> u64 {
-    let files = logs.iter().filter_map(|log| segments(&DiskStorage, dir, *log).ok()).flatten();
-    files.filter_map(|(_, path)| fs::metadata(path).ok()).map(|file| file.len()).sum()
 }

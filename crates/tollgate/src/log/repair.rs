@@ -10,7 +10,7 @@ use tollgate_log::{
     DiskStorage, RepairMode, RepairReport, SegmentDigestAlgorithm, SegmentRepair, Storage, Treatment, repair,
 };
 
-use super::folder::{LogFolder, bytes_of, logs_in};
+use super::folder::{LogFolder, logs_in};
 use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
@@ -21,7 +21,7 @@ pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
     let mode = if is_dry_run { RepairMode::DryRun } else { RepairMode::Mend };
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let report = {
-        let _progress = Progress::of("repair", bytes_of(&dir, &logs_in(&dir)?));
+        let _progress = Progress::of_logs("repair", &dir, &logs_in(&dir)?, 1);
         repair(&storage, &dir, digest, mode)?
     };
     to_stdout(|out| print_report(report, mode, out))

@@ -15,7 +15,7 @@ use tollgate_log::{
     SegmentState, SegmentVerdict, Sequence, Storage, batch_that_ends_at, log_ids, segments, verify_segment,
 };
 
-use super::folder::{LogFolder, bytes_of, logs_in, settled};
+use super::folder::{LogFolder, logs_in, settled};
 use crate::config::Config;
 use crate::print::{counted, note, to_stdout_marked};
 use crate::progress::Progress;
@@ -29,7 +29,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let ids = logs_in(&dir)?;
     to_stdout_marked(|out| {
         // Sealed segments are read twice: once batch by batch, once for the digest.
-        let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
+        let _progress = Progress::of_logs("verify", &dir, &ids, 2);
         let accepted = AcceptedDamage::read(&DiskStorage, &dir)?;
         let counts = SegmentCounts::default();
         let mut verify = Verify { dir: &dir, accepted, loaded: loaded.as_ref(), counts, out };

@@ -1,6 +1,7 @@
 //! The output of each command in a terminal of 60 and of 100 columns, compared with files in `golden/`.
 //!
-//! `TOLLGATE_WRITE_GOLDEN=1` writes the files again. Placeholders replace times, ids, sizes and ports. An escape character is `\e`.
+//! `TOLLGATE_WRITE_GOLDEN=1` writes the files again. Placeholders replace times, ids, sizes
+//! and ports. An escape character is `\e`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-pub(crate) use app::{NewCommand, TestCommand};
+pub(crate) use app::{AppKind, NewCommand, TestCommand};
 pub(crate) use audit::AuditCommand;
 pub(crate) use auth::AuthCommand;
 pub(crate) use cert::CertCommand;
@@ -51,7 +51,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Create a small example app: routes, a script with tests, and a page
+    /// Create a small example app of one kind, with tests
     New(NewCommand),
     /// Serve requests until SIGINT or SIGTERM
     Serve(ServeCommand),

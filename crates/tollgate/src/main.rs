@@ -76,7 +76,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(command) => run_check(command),
         Command::Test(TestCommand { config, filter, watch: false }) => test::run(&config, &filter),
         Command::Test(TestCommand { config, filter, watch: true }) => test::run_watching(&config, &filter),
-        Command::New(NewCommand { folder }) => new::run(&folder),
+        Command::New(NewCommand { folder, kind }) => new::run(&folder, kind.kind()),
         Command::Load(command) => load::run(&command),
         Command::Ship(command) => ship::run(&command),
         Command::Log(command) => log::run(command),

@@ -1,46 +1,55 @@
 //! `tollgate new`: makes a small app to start with.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+mod kind;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::cli::AppKind;
 use crate::print::{note, to_stdout};
+pub(crate) use kind::TYPES;
+use kind::{files, first_request};
 
-/// The types of a script's globals, as a definition file.
-pub(crate) const TYPES: &str = include_str!("new/tollgate.d.luau");
-
-/// The files, by their names in the folder.
-const FILES: [(&str, &str); 6] = [
-    ("app.toml", include_str!("new/app.toml")),
-    ("score.luau", include_str!("new/score.luau")),
-    ("tests/score.luau", include_str!("new/score_test.luau")),
-    ("public/index.html", include_str!("new/index.html")),
-    ("README.md", include_str!("new/README.md")),
-    ("tollgate.d.luau", TYPES),
-];
+/// The file with the secret of a webhook, which no other app has.
+const SECRET_FILE: &str = "secret.key";
+const SECRET_BYTES: usize = 32;
 
 /// Writes the app into a folder that does not exist or is empty. Prints the next steps.
-pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(folder: &Path, kind: AppKind) -> anyhow::Result<ExitCode> {
     let shown = folder.display();
     if !is_free(folder).with_context(|| format!("cannot read the folder {shown}"))? {
         note(&format!("{shown} is not empty: choose a new folder, or an empty one"));
         return Ok(ExitCode::from(2));
     }
-    for (name, text) in FILES {
+    for (name, text) in files(kind).iter().chain([&("tollgate.d.luau", TYPES)]) {
         let file = folder.join(name);
         write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if kind == AppKind::Webhook {
+        write_secret(&folder.join(SECRET_FILE)).with_context(|| format!("cannot write {SECRET_FILE}"))?;
     }
     to_stdout(|out| {
         let word = shell_word(&shown.to_string());
         writeln!(out, "created an app in {shown}")?;
         writeln!(out, "  test    tollgate test {word}")?;
         writeln!(out, "  serve   tollgate serve {word}")?;
-        writeln!(out, "  try     curl 'http://127.0.0.1:8080/api/score?x=20'")?;
+        writeln!(out, "  try     {}", first_request(kind, &word))?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Writes a random secret that only this user can read.
+fn write_secret(file: &Path) -> io::Result<()> {
+    let mut bytes = [0; SECRET_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(format!("{text}\n").as_bytes())
 }
 
 /// Quotes a text as one word of a POSIX shell (its standard, section 2.2.2).

@@ -43,7 +43,11 @@ tollgate cert ls                     list the certificates, and when each one is
     },
     Help {
         command: "new",
-        examples: "tollgate new shop  make an app in the new folder shop",
+        examples: "\
+tollgate new shop            make an app with a script and a page in the new folder shop
+tollgate new --collect shop  make an app that takes events
+tollgate new --webhook shop  make an app that receives signed webhooks
+tollgate new --site shop     make a page with a form",
         codes: "0 done, 1 a file cannot be written, 2 the folder is not empty",
     },
     Help {

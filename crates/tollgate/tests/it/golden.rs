@@ -184,7 +184,11 @@ fn commands_on_an_app_and_its_records_print_as_the_golden_files() {
         let app = recorded();
         let golden = Golden::of(&app, columns);
         for (name, arguments) in [
-            ("check", &["check"][..]),
+            ("new --api", &["new", "--api", "api"][..]),
+            ("new --collect", &["new", "--collect", "collect"]),
+            ("new --webhook", &["new", "--webhook", "webhook"]),
+            ("new --site", &["new", "--site", "site"]),
+            ("check", &["check"]),
             ("check --types", &["check", "--types"]),
             ("check --sample", &["check", "--sample", "body.json", "--route", "/take"]),
             ("check faults", &["check", "bad"]),

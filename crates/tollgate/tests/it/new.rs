@@ -1,6 +1,7 @@
 //! `tollgate new`: the new app passes its tests and is served.
 
 use std::fs;
+use std::process::Command;
 
 use crate::program::{App, printed};
 
@@ -30,6 +31,69 @@ fn a_new_app_passes_its_tests_and_is_served() {
     assert_eq!(page.content, fs::read_to_string(app.path().join("public/index.html")).unwrap());
     assert!(server.stop().0.success());
     assert_eq!(app.query::<f64>("SELECT score FROM scores"), [41.0]);
+}
+
+/// A kind of app, and what its first request and its rows are.
+struct Kind {
+    option: &'static str,
+    tests: usize,
+    /// What the printed command prints.
+    reply: &'static str,
+    sql: &'static str,
+    row: &'static str,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind { option: "--api", tests: 2, reply: "{\"score\":41}", sql: "SELECT score FROM scores", row: "41.0" },
+    Kind {
+        option: "--collect",
+        tests: 2,
+        reply: "{\"recorded\":1}",
+        sql: "SELECT kind || value FROM events",
+        row: "start2.5",
+    },
+    Kind {
+        option: "--webhook",
+        tests: 2,
+        reply: "204",
+        sql: "SELECT event || body FROM deliveries",
+        row: "issues{\"action\":\"opened\"}",
+    },
+    Kind {
+        option: "--site",
+        tests: 3,
+        reply: "thank you",
+        sql: "SELECT name || text FROM messages",
+        row: "AnnaHello",
+    },
+];
+
+#[test]
+fn each_kind_of_app_passes_its_tests_and_its_first_command_makes_a_row() {
+    for Kind { option, tests, reply, sql, row } in KINDS {
+        let app = App::bare(&[]);
+        let told = app.succeed(&["new", option, "."]);
+        let (_, command) = told.split_once("\n  try     ").unwrap();
+        let tested = app.succeed(&["test"]);
+        assert!(tested.ends_with(&format!("\n{tests} passed, 0 failed\n")), "{option}: {tested}");
+        let checked = app.succeed(&["check", "--types"]);
+        assert!(checked.starts_with("ok: "), "{option}: {checked}");
+        let readme = fs::read_to_string(app.path().join("README.md")).unwrap();
+        let shown = command.trim_end().replace("./deliver.sh", "deliver.sh");
+        assert!(readme.contains(&shown) || option == "--api", "{option}: {readme}");
+
+        let server = app.start_with(&["--listen", "127.0.0.1:0"]);
+        let url = format!("http://{}", server.address());
+        let command = match command.trim_end() {
+            script if script.ends_with("deliver.sh") => format!("{script} {url}"),
+            curl => curl.replace("http://127.0.0.1:8080", &url).replace("curl ", "curl -sS "),
+        };
+        let output = Command::new("sh").args(["-c", &command]).current_dir(app.path()).output().unwrap();
+        assert_eq!(printed(&output).trim_end(), reply, "{option}: {command}");
+        server.stop();
+        let found: Vec<String> = app.query(&format!("SELECT CAST(({sql}) AS TEXT)"));
+        assert_eq!(found, [row], "{option}");
+    }
 }
 
 #[test]

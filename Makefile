@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -250,6 +250,12 @@ volumes: tools
 outage: tools
 	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
 	$(RELEASE) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
+
+# STEPS random loads, stalls and restarts of a server and its database, by default 500. After each step, status,
+# metrics and audit agree.
+agreement: tools
+	TOLLGATE_STEPS=$${STEPS:-500} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
+	$(CARGO) test --locked -p tollgate --test it agreement -- --nocapture --test-threads=1
 
 # RELOADS reloads under load, by default 100. Half of them have a faulty configuration.
 reloads:

@@ -103,6 +103,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "state": status.state.name(),
         "lag_seconds": status.lag.as_secs_f64(),
         "lag_records": status.backlog.records,
+        "lag_is_bound": status.backlog.is_bound,
         "lag_bytes": status.backlog.bytes,
         "lag_segments": status.backlog.segments,
         "rows": status.rows,

@@ -23,6 +23,8 @@ pub struct LoadBacklog {
     pub bytes: u64,
     /// Number of records in these segments that are not loaded, except in segments with an unknown end.
     pub records: u64,
+    /// Whether `records` is an upper bound, because the sink has not told its positions since the start.
+    pub is_bound: bool,
     /// Wall clock at the write of the oldest batch that is not loaded, in microseconds since 1970. `None` if
     /// there is no such batch, or if it cannot be read.
     pub(super) oldest_us: Option<i64>,

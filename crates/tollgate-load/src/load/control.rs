@@ -103,14 +103,14 @@ impl LoaderControl {
     pub(super) fn status(&self) -> LoadStatus {
         let live = self.live.as_ref().and_then(Weak::upgrade).and_then(|live| live.watermark());
         let mut state = self.state();
-        let records = state.unloaded.count(live);
-        if records > 0 {
+        let unloaded = state.unloaded.count(live);
+        if unloaded.records > 0 {
             state.status.backlog.saw_more();
         }
         let mut status = state.status.clone();
         status.rejecting_streams = state.rejects.streams(Instant::now());
         drop(state);
-        status.backlog.records = records;
+        (status.backlog.records, status.backlog.is_bound) = (unloaded.records, unloaded.is_bound);
         status.waiting = self.calls.waiting_at(Instant::now());
         status.stalled = match status.state {
             LoadState::Ended | LoadState::Opening => Duration::ZERO,

@@ -376,6 +376,7 @@ impl LoaderThread {
             Err(ChunkError::Sink(error)) => return Err(error),
         }
         self.count_gaps()?;
+        self.learn_positions(&logs)?;
         self.logs.retain(|log, _| logs.contains(log));
         if self.is_awaited() {
             logs.sort_by_key(|log| !self.is_live(*log));

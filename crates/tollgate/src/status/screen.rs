@@ -383,6 +383,7 @@ fn sink_cells(sink: &Value) -> [String; 10] {
     let [records, segments, rows, rejects, duplicates, missing] =
         ["lag_records", "lag_segments", "rows", "rejects", "duplicates", "in_gaps"]
             .map(|name| known(&sink[name], count));
+    let records = if sink["lag_is_bound"] == true { format!("up to {records}") } else { records };
     let behind = known(&sink["lag_bytes"], bytes);
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
 }

@@ -49,14 +49,27 @@ impl Database {
     }
 
     /// Returns the keys of the sink.
-    fn keys(&self) -> String {
+    pub(crate) fn keys(&self) -> String {
         match self {
             Self::At { url, .. } => format!("postgres = \"{url}\"\n"),
             Self::Sqlite => "sqlite = \"data/tollgate.sqlite\"\n".to_owned(),
         }
     }
 
-    fn cluster(&self) -> (&Cluster, &str) {
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self, Self::Sqlite)
+    }
+
+    /// Returns the name of the table of rejects.
+    pub(crate) fn rejects(&self) -> &'static str {
+        match self {
+            Self::At { .. } => "tollgate.rejects",
+            Self::Sqlite => "tollgate_rejects",
+        }
+    }
+
+    /// Returns the server of the database, and the name of the database in it.
+    pub(crate) fn cluster(&self) -> (&Cluster, &str) {
         match self {
             Self::At { cluster, name, .. } => (cluster, name),
             Self::Sqlite => panic!("the sink has no cluster"),
@@ -95,11 +108,16 @@ impl Site {
     }
 
     pub(crate) fn is_sqlite(&self) -> bool {
-        matches!(self.database, Database::Sqlite)
+        self.database.is_sqlite()
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
         self.database.cluster().0
+    }
+
+    /// Locks the table of the stream, also for readers.
+    pub(crate) fn lock_table(&self) -> LockHolder<'_> {
+        LockHolder::lock(&self.database, "a", "ACCESS EXCLUSIVE")
     }
 
     /// Returns the name of the database in its cluster.
@@ -181,23 +199,28 @@ impl Site {
     }
 }
 
-/// A session that holds a lock on the table until its drop.
-pub(crate) struct LockHolder<'site> {
-    site: &'site Site,
+/// A session that holds a lock on a table until its drop.
+pub(crate) struct LockHolder<'a> {
+    cluster: &'a Cluster,
+    name: &'a str,
+    /// A condition on `pg_locks`: the lock of this session.
+    of_session: String,
     psql: Child,
 }
 
-impl<'site> LockHolder<'site> {
-    pub(crate) fn lock(site: &'site Site) -> Self {
+impl<'a> LockHolder<'a> {
+    /// Locks a table in a mode, such as `EXCLUSIVE`.
+    pub(crate) fn lock(database: &'a Database, table: &str, mode: &str) -> Self {
         let mut psql = Command::new("psql");
-        let (cluster, name) = site.database.cluster();
+        let (cluster, name) = database.cluster();
         psql.args(["-X", "-q", "-d", &cluster.url(name), "-c"]);
-        psql.arg("BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)");
+        psql.arg(format!("BEGIN; LOCK TABLE {table} IN {mode} MODE; SELECT pg_sleep(600)"));
         let psql = psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let holder = Self { site, psql };
-        let question = "SELECT count(*) FROM pg_locks \
-                        WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
-        eventually("the table is locked", || (cluster.sql(name, question) == "1").then_some(()));
+        let mode: String = mode.to_lowercase().split(' ').collect();
+        let of_session = format!("lower(mode) = '{mode}lock' AND granted AND relation = '{table}'::regclass");
+        let holder = Self { cluster, name, of_session, psql };
+        let question = format!("SELECT count(*) FROM pg_locks WHERE {}", holder.of_session);
+        eventually("the table is locked", || (cluster.sql(name, &question) == "1").then_some(()));
         holder
     }
 }
@@ -205,10 +228,8 @@ impl<'site> LockHolder<'site> {
 impl Drop for LockHolder<'_> {
     fn drop(&mut self) {
         // The server does not notice the death of a client while a statement runs.
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_locks \
-                   WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
-        let (cluster, name) = self.site.database.cluster();
-        cluster.sql(name, end);
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE {}", self.of_session);
+        self.cluster.sql(self.name, &end);
         self.psql.wait().unwrap();
     }
 }
@@ -242,7 +263,7 @@ impl Drop for Frozen {
 #[test]
 fn a_table_that_another_session_locks_is_reported_with_the_time_and_the_records() {
     let site = Site::start("lock_timeout = \"1h\"");
-    let holder = LockHolder::lock(&site);
+    let holder = site.lock_table();
     site.record(BEFORE..BEFORE + 1);
     site.wait_for_the_fault(Instant::now());
     site.check_pending();
@@ -268,7 +289,7 @@ fn a_database_that_does_not_run_is_reported_with_the_time_and_the_records() {
 #[test]
 fn the_metric_of_a_sink_that_fails_at_each_try_does_not_flap() {
     let site = Site::start("lock_timeout = \"50ms\"");
-    let holder = LockHolder::lock(&site);
+    let holder = site.lock_table();
     site.record(BEFORE..BEFORE + DURING);
     eventually("the loader tries again", || (site.metric("tollgate_load_up") == 0.0).then_some(()));
     for read in 0..READS {
@@ -308,7 +329,7 @@ fn an_sqlite_database_that_another_program_locks_is_reported_with_time_and_recor
 #[test]
 fn the_wait_for_a_lock_goes_on_when_a_timeout_of_the_database_ends_a_try() {
     let site = Site::start("lock_timeout = \"100ms\"");
-    let holder = LockHolder::lock(&site);
+    let holder = site.lock_table();
     site.record(BEFORE..BEFORE + 1);
     site.wait_for_the_fault(Instant::now());
     drop(holder);

@@ -7,6 +7,7 @@ mod acme;
 mod acme_dns;
 mod acme_faults;
 mod admin;
+mod agreement;
 mod alarms;
 mod app_clock;
 mod app_tests;

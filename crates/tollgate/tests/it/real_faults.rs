@@ -10,7 +10,7 @@ use crate::admin::{get, get_until, sample};
 use crate::alarms::check_alarms;
 use crate::client::Client;
 use crate::cluster::Cluster;
-use crate::database_faults::{Database, Frozen, LockHolder, Site};
+use crate::database_faults::{Database, Frozen, Site};
 use crate::program::{App, Running, eventually, printed};
 use crate::room::Disk;
 
@@ -85,7 +85,7 @@ fn a_locked_table_is_named_and_has_its_alarm() {
         if let Some(other) = &sqlite {
             other.execute_batch("BEGIN EXCLUSIVE").unwrap();
         }
-        let holder = (!site.is_sqlite()).then(|| LockHolder::lock(&site));
+        let holder = (!site.is_sqlite()).then(|| site.lock_table());
         let begun = Instant::now();
         site.record(10..11);
         let line = "has waited for the database for ";

@@ -7,6 +7,7 @@ use tollgate_log::{LogId, log_ids};
 use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
 use super::LoaderThread;
+use crate::error::SinkError;
 
 /// Interval between two warnings that a sink lags.
 const BEHIND_REPORT_PERIOD: Duration = Duration::from_mins(1);
@@ -15,6 +16,18 @@ impl LoaderThread {
     /// Returns whether the loader has not caught up for `lag_max`.
     fn is_behind(&self) -> bool {
         self.caught_up_at.elapsed() > self.options.tuning.lag_max
+    }
+
+    /// Reads the position in each log whose position was never read. Without it, all records of a log would
+    /// count as pending while the load of another log waits for a lock.
+    pub(super) fn learn_positions(&mut self, logs: &[LogId]) -> Result<(), SinkError> {
+        for log in logs {
+            if !self.control.state().unloaded.knows(*log) {
+                let position = self.sink()?.position(*log)?;
+                self.confirm_found(*log, position)?;
+            }
+        }
+        Ok(())
     }
 
     /// Counts the backlog, at most once in `poll`.

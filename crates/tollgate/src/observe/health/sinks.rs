@@ -35,8 +35,8 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
     }
     let waiting = sink["waiting_seconds"].as_f64().unwrap_or_default();
     let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();
+    let records = unloaded(sink);
     if waiting > 0.0 {
-        let records = counted(sink["lag_records"].as_u64().unwrap_or_default(), "record");
         let text = format!("sink {name} has waited for the database for {waiting:.0} s, {records} to load");
         health.add(Code::SinkWaiting, text);
     } else if stalled > 0.0 {
@@ -54,8 +54,8 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
     }
     let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
     if lag > lag_max.as_secs_f64() {
-        let (records, limit) = (sink["lag_records"].as_u64().unwrap_or_default(), lag_max.as_secs());
-        let text = format!("sink {name} is {lag:.0} s behind, {records} records, limit {limit} s");
+        let limit = lag_max.as_secs();
+        let text = format!("sink {name} is {lag:.0} s behind, {records}, limit {limit} s");
         health.add(Code::SinkBehind, text);
     }
     for (log, reason) in sink["stopped_logs"].as_object().into_iter().flatten() {
@@ -69,4 +69,10 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
             format!("sink {name} is missing {} of the log", counted(missing, "record")),
         );
     }
+}
+
+/// Returns the number of records to load. The number is an upper bound until the database has answered.
+fn unloaded(sink: &Value) -> String {
+    let records = counted(sink["lag_records"].as_u64().unwrap_or_default(), "record");
+    if sink["lag_is_bound"] == true { format!("up to {records}") } else { records }
 }

@@ -45,6 +45,6 @@ pub use query::{
     ReadColumn, ReadError, ReadKind, read_postgres,
 };
 pub use sink::{
-    DeclaredStreams, ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN,
-    Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, hide_password,
+    DeclaredStreams, ItemRow, LoadFrom, LostTable, PostgresOptions, PostgresUrl, ReadItem, Retried,
+    STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, hide_password,
 };

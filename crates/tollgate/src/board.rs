@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tollgate_load::{LoadStatus, LoadWatch};
+use tollgate_load::{LoadStatus, LoadWatch, LostTable};
 
 use crate::sinks::Followers;
 
@@ -13,7 +13,7 @@ use crate::sinks::Followers;
 const ERROR_BYTES_MAX: usize = 1 << 10;
 /// Maximum number of stopped logs in a report.
 const LOGS_MAX: usize = 8;
-/// Maximum number of rejecting streams in a report.
+/// Maximum number of streams in each list of a report.
 const STREAMS_MAX: usize = 8;
 
 /// The present reports on sinks.
@@ -110,6 +110,8 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "rejects": status.rejects,
         "duplicates": status.duplicates,
         "missing": status.missing,
+        "lost_tables": lost_tables(&status.lost_tables),
+        "remade_tables": lost_tables(&status.remade_tables),
         "filled": status.filled,
         "in_gaps": status.in_gaps,
         "commits": status.commits,
@@ -123,6 +125,11 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "stopped_logs": stopped_logs,
         "rejecting_streams": rejecting_streams,
     })
+}
+
+/// Returns the number of rows that were loaded into each lost table, by the name of the table.
+fn lost_tables(lost: &BTreeMap<String, LostTable>) -> Map<String, Value> {
+    lost.values().take(STREAMS_MAX).map(|lost| (lost.table.clone(), Value::from(lost.rows))).collect()
 }
 
 /// Returns the report on a sink that has had no loader for `time`.

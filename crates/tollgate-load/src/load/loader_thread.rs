@@ -19,6 +19,7 @@ mod gaps;
 mod lag;
 mod live;
 mod log;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -376,6 +377,7 @@ impl LoaderThread {
             Err(ChunkError::Sink(error)) => return Err(error),
         }
         self.count_gaps()?;
+        self.look_for_tables()?;
         self.learn_positions(&logs)?;
         self.logs.retain(|log, _| logs.contains(log));
         if self.is_awaited() {

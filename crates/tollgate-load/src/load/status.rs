@@ -7,6 +7,7 @@ use tollgate_log::LogId;
 use tollgate_meter::OutcomeBlock;
 
 use super::backlog::LoadBacklog;
+use crate::sink::LostTable;
 
 /// Time without progress after which a loader counts as stalled.
 ///
@@ -67,6 +68,10 @@ pub struct LoadStatus {
     /// Streams with more rejects than rows, with their last records: good are rows and duplicates, bad are
     /// rejects.
     pub rejecting_streams: BTreeMap<String, OutcomeBlock>,
+    /// Tables that are missing although rows were loaded into them, by stream.
+    pub lost_tables: BTreeMap<String, LostTable>,
+    /// Lost tables that this loader created again without their rows, by stream.
+    pub remade_tables: BTreeMap<String, LostTable>,
     /// Number of commits.
     pub commits: u64,
     /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.

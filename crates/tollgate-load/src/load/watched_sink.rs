@@ -7,7 +7,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::calls::SinkCalls;
 use crate::error::SinkError;
-use crate::sink::{ReadItem, Retried, Sink, StreamTallies, Tally};
+use crate::sink::{LostTable, ReadItem, Retried, Sink, StreamTallies, Tally};
 
 /// A sink with noted calls.
 pub(super) struct WatchedSink {
@@ -36,6 +36,7 @@ impl Sink for WatchedSink {
         fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError>;
         fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
         fn look(&mut self, schema: &Schema) -> Result<(), SinkError>;
+        fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
         fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError>;
         fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
         fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;

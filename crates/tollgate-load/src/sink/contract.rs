@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::reject::{ReadItem, Retried};
-use super::tally::{StreamTallies, Tally};
+use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
 
 /// A database that rows are loaded into.
@@ -74,6 +74,13 @@ pub trait Sink: Send {
     /// # Errors
     /// `StreamName` and `TypeChanged` stop the sink. The loader retries after other errors.
     fn look(&mut self, schema: &Schema) -> Result<(), SinkError>;
+
+    /// Returns the tables of configured streams that are missing although this sink loaded rows into them, by
+    /// stream. [`Self::write`] creates such a table again, without these rows.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
 
     /// Returns the number of schemas whose table was checked or created in the open transaction.
     fn tables_met(&self) -> usize;

@@ -31,4 +31,4 @@ pub(crate) use postgres::connect;
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub use reject::{ReadItem, Retried};
 pub use streams::{STREAM_UNKNOWN, Taken};
-pub use tally::{StreamTallies, Tally};
+pub use tally::{LostTable, StreamTallies, Tally};

@@ -21,6 +21,7 @@ mod error;
 mod fill;
 mod keys;
 mod leases;
+mod lost;
 mod names;
 mod numeric;
 mod options;
@@ -38,13 +39,14 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
-use super::tally::{StreamTallies, Tally};
+use super::tally::{LostTable, StreamTallies, Tally};
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of};
 use chunk::PostgresChunk;
 use error::{Failure, at};
 use keys::PostgresKeys;
+use lost::lost_tables;
 use names::{table, uuid_of};
 use session::Session;
 pub(crate) use session::connect;
@@ -238,6 +240,11 @@ impl Sink for PostgresSink {
 
     fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
         table::look(&mut self.session, &self.options, &self.rules.declared, schema)
+    }
+
+    fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError> {
+        lost_tables(&mut self.session, &self.options, &self.name, &self.rules.declared)
+            .map_err(at("look for missing tables", &self.options))
     }
 
     fn tables_met(&self) -> usize {

@@ -24,6 +24,7 @@ mod fill;
 mod insert;
 mod keys;
 mod leases;
+mod lost;
 mod moved;
 mod parents;
 mod positions;
@@ -41,7 +42,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
-use super::tally::{StreamTallies, Tally};
+use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
 use connection::{failed, now_text};
 use record_writer::RecordWriter;
@@ -96,6 +97,11 @@ impl Sink for SqliteSink {
         })
     }
 
+    fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError> {
+        lost::lost_tables(&self.connection, &self.name, &self.rules.declared)
+            .map_err(self.failed("look for missing tables"))
+    }
+
     fn tables_met(&self) -> usize {
         self.chunk.as_ref().map_or(0, |chunk| chunk.tables_met)
     }
@@ -124,6 +130,7 @@ impl Sink for SqliteSink {
             triggered: &chunk.triggered,
             parents: chunk.parents,
             inserts: Vec::new(),
+            remade: &mut chunk.counts.remade,
             tables_met: &mut chunk.tables_met,
             refusals: &mut chunk.refusals,
         };
@@ -137,7 +144,8 @@ impl Sink for SqliteSink {
                 }
             }
         }
-        for insert in &writer.inserts {
+        let RecordWriter { inserts, .. } = writer;
+        for insert in &inserts {
             chunk.counts.add(insert.stream, insert.tally);
         }
         if undecodable.rejects > 0 {

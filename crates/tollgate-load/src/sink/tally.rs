@@ -35,10 +35,21 @@ impl AddAssign for Tally {
     }
 }
 
+/// A table that is not in the database, although rows were loaded into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostTable {
+    /// Name of the table, as a statement writes it.
+    pub table: String,
+    /// Number of rows that were loaded into it.
+    pub rows: u64,
+}
+
 /// Results of a transaction by stream.
 #[derive(Debug, Default)]
 pub struct StreamTallies {
     streams: BTreeMap<String, Tally>,
+    /// Lost tables that the transaction created again without their rows, by stream.
+    pub(crate) remade: BTreeMap<String, LostTable>,
     /// Number of records in gaps. They have no stream.
     pub(crate) missing: u64,
 }

@@ -166,6 +166,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::SinkUnattended
             | Code::SinkWaiting
             | Code::SinkRejecting
+            | Code::TableMissing
             | Code::RouteFailing
             | Code::ShipStalled
             | Code::ShipBehind

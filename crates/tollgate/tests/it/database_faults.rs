@@ -130,6 +130,14 @@ impl Site {
         eventually("the rows are there", || (self.rows() == expected).then_some(()));
     }
 
+    /// Runs statements in the database.
+    pub(crate) fn execute(&self, statements: &str) {
+        match &self.database {
+            Database::At { cluster, name, .. } => drop(cluster.sql(name, statements)),
+            Database::Sqlite => self.app.database().execute_batch(statements).unwrap(),
+        }
+    }
+
     pub(crate) fn rows(&self) -> Vec<u64> {
         match &self.database {
             Database::At { cluster, name, .. } => numbers_in(cluster, name, "a"),

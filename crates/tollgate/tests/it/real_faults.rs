@@ -123,17 +123,40 @@ fn a_changed_password_of_the_database_is_named_and_has_its_alarm() {
 }
 
 #[test]
-fn a_dropped_table_is_made_again_and_the_error_is_logged() {
+fn a_dropped_table_is_named_and_has_its_alarm_also_after_it_is_created_again() {
     for database in [Database::postgres(), Database::Sqlite] {
         let site = Site::with(database, "");
-        if site.is_sqlite() {
-            site.app.database().execute_batch("DROP TABLE a").unwrap();
-        } else {
-            site.cluster().sql(site.name(), "DROP TABLE a");
-        }
+        site.execute("DROP TABLE a");
+        let begun = Instant::now();
+        let line = "of sink main is missing: it had 3 rows";
+        let alarms = &["TollgateTableMissing"];
+        let report = Report { readiness: 200, code: "table_missing", line, follows: None, alarms };
+        report.check(&site.app, &site.server, begun, || {});
         site.record(10..13);
         eventually("the later records are rows", || (site.rows() == [10, 11, 12]).then_some(()));
         site.wait_for_the_end();
+        let line = "created again without its 3 rows";
+        get_until(&site.app, "/readyz", 200, line);
+        assert!(site.server.has_logged("a table was missing: it is created again without its rows"));
+        let report =
+            Report { readiness: 200, code: "table_missing", line: "table_missing", follows: None, alarms };
+        report.check(&site.app, &site.server, begun, || site.record(13..14));
+    }
+}
+
+#[test]
+fn the_finding_of_a_missing_table_ends_when_the_table_is_put_back() {
+    for database in [Database::postgres(), Database::Sqlite] {
+        let site = Site::with(database, "");
+        site.execute("ALTER TABLE a RENAME TO kept");
+        get_until(&site.app, "/readyz", 200, "table_missing: ");
+        site.execute("ALTER TABLE kept RENAME TO a");
+        eventually("the finding ends", || {
+            (!get(&site.app, "/readyz").content.contains("table_missing")).then_some(())
+        });
+        site.record(3..4);
+        eventually("the next record is a row too", || (site.rows() == [0, 1, 2, 3]).then_some(()));
+        assert!(!get(&site.app, "/readyz").content.contains("table_missing"));
     }
 }
 

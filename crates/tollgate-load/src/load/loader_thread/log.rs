@@ -227,6 +227,7 @@ impl LoaderThread {
 
     fn committed(&self, bytes: u64, tallies: &StreamTallies) {
         self.control.calls.answered();
+        self.note_remade(tallies);
         let tally = tallies.total();
         let mut state = self.control.state();
         state.rejects.committed(Instant::now(), tallies);

@@ -99,6 +99,10 @@ impl Sink for KillSink {
         self.inner.look(schema)
     }
 
+    fn lost_tables(&mut self) -> Result<BTreeMap<String, crate::sink::LostTable>, SinkError> {
+        self.inner.lost_tables()
+    }
+
     fn tables_met(&self) -> usize {
         self.inner.tables_met()
     }

@@ -149,7 +149,9 @@ impl PostgresChunk {
         let at = match self.buffers.iter().position(|buffer| buffer.schema_id == id) {
             Some(at) => at,
             None => {
-                let plan = plan(session, options, (&self.sink, &self.declared), schema)?;
+                let mut plan = plan(session, options, (&self.sink, &self.declared), schema)?;
+                let stream = schema.stream();
+                self.counts.remade.extend(plan.remade.take().map(|table| (stream.to_owned(), table)));
                 self.buffers.push(CopyBuffer::new(id, schema.clone(), plan));
                 self.buffers.len() - 1
             }

@@ -11,6 +11,7 @@ use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
 
 use super::column_wire::{ColumnWire, ServerColumnType};
 use super::error::{Failure, at};
+use super::lost::lost_table;
 use super::names::table as bookkeeping;
 use super::options::{PostgresOptions, TableName, quoted};
 use super::session::Session;
@@ -18,6 +19,7 @@ use super::wire::ServerType;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
 use crate::sink::rename::rename_statement;
+use crate::sink::tally::LostTable;
 
 /// Number of the advisory lock for creating and changing tables: "tollgate" in ASCII.
 const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
@@ -45,6 +47,8 @@ pub(super) struct Plan {
     pub(super) copy: String,
     /// Encodings of the columns of the schema, except its key.
     pub(super) wires: Vec<ColumnWire>,
+    /// The table, if it was created again without its rows.
+    pub(super) remade: Option<LostTable>,
 }
 
 /// A column of a table, as the catalog describes it.
@@ -86,9 +90,11 @@ pub(super) fn plan(
     let table = options.table_of(schema.stream());
     let failed = || at("read the columns of a table", options);
     let changed = || at("create or change a table", options);
+    let mut remade = None;
     if !exists(session, &table.quoted()).map_err(failed())? {
         let all: Vec<_> = schema.table_columns().collect();
         declared.check_missing(schema, &all, NameCase::Kept)?;
+        remade = lost_table(session, options, sink, schema.stream()).map_err(failed())?;
         create(session, &table, declared, schema).map_err(changed())?;
     }
     let before = columns(session, &table).map_err(failed())?;
@@ -102,7 +108,7 @@ pub(super) fn plan(
     let columns = columns(session, &table).map_err(failed())?;
     remember(session, options, sink, schema).map_err(changed())?;
     let wires = schema.table_columns().map(|column| wire(&table, column, &columns));
-    Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
+    Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()?, remade })
 }
 
 /// Checks whether the rows of these streams fit the existing tables. Does not change the database.

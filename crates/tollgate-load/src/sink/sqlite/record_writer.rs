@@ -1,6 +1,6 @@
 //! Writes the records of one batch: rows, duplicates, rejects.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use rusqlite::{CachedStatement, Connection, params};
@@ -11,15 +11,16 @@ use super::connection::{failed, now_text};
 use super::counts::read_refusals;
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, SqliteKeys};
+use super::lost::lost_table;
 use super::parents::Parents;
-use super::table::ensure_table;
+use super::table::{ensure_table, existing_columns};
 use crate::error::SinkError;
 use crate::sink::declared::DeclaredStreams;
 use crate::sink::json::readable;
 use crate::sink::key::{Key, millis, storable};
 use crate::sink::refusals::Refusals;
 use crate::sink::reject::Refused;
-use crate::sink::tally::Tally;
+use crate::sink::tally::{LostTable, Tally};
 
 /// The statement and counts of one stream while a batch is written.
 pub(super) struct StreamInsert<'a> {
@@ -46,6 +47,8 @@ pub(super) struct RecordWriter<'a, 'b> {
     pub(super) inserts: Vec<StreamInsert<'a>>,
     pub(super) refusals: &'b mut Refusals,
     pub(super) tables_met: &'b mut usize,
+    /// Lost tables that the transaction created again, by stream.
+    pub(super) remade: &'b mut BTreeMap<String, LostTable>,
 }
 
 /// Result of a row.
@@ -120,9 +123,22 @@ impl<'a> RecordWriter<'a, '_> {
         if *needs_savepoint { or_nothing(connection, *parents, insert) } else { insert() }
     }
 
+    /// Notes the table of a stream if it will be created again. Call this before the table is created.
+    fn note_if_lost(&mut self, stream: &str) -> Result<(), SinkError> {
+        let is_missing = existing_columns(self.connection, stream).map(|columns| columns.is_empty());
+        let lost = is_missing.and_then(|is_missing| match is_missing {
+            true => lost_table(self.connection, self.sink, stream),
+            false => Ok(None),
+        });
+        let lost = lost.map_err(failed("look for a missing table", self.path))?;
+        self.remade.extend(lost.map(|table| (stream.to_owned(), table)));
+        Ok(())
+    }
+
     fn prepare_insert(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
         if !self.tables.contains_key(schema) {
             *self.tables_met += 1;
+            self.note_if_lost(schema.stream())?;
             let insert = ensure_table(self.connection, self.path, self.declared, schema)?;
             self.tables.insert(schema.clone(), insert);
         }

@@ -141,7 +141,10 @@ fn has_notes(connection: &Connection) -> Result<bool, rusqlite::Error> {
     connection.table_exists(None, "tollgate_columns")
 }
 
-fn existing_columns(connection: &Connection, table: &str) -> Result<Vec<(String, String)>, rusqlite::Error> {
+pub(super) fn existing_columns(
+    connection: &Connection,
+    table: &str,
+) -> Result<Vec<(String, String)>, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT name, type FROM pragma_table_xinfo(?1)")?;
     let columns = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
     columns.collect()

@@ -51,6 +51,10 @@ impl Code {
                 "read the reasons in tollgate_rejects (`tollgate sql`), correct the column or the client, then \
                  run `tollgate load --retry-rejects`"
             }
+            Self::TableMissing => {
+                "restore the table from a backup of the database. The loader creates it again for the next \
+                 record, without its rows. If it was dropped on purpose, restart the server after that"
+            }
             Self::RouteFailing => {
                 "correct the cause that is named. The log shows failed scripts and backends, and \
                  RUST_LOG=debug shows each refused request"

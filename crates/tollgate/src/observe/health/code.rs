@@ -31,6 +31,7 @@ pub(crate) enum Code {
     SinkWaiting,
     SinkStalled,
     SinkRejecting,
+    TableMissing,
     RouteFailing,
     LogStopped,
     LogUnmended,
@@ -68,7 +69,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 53] = [
+    pub(crate) const ALL: [Self; 54] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -95,6 +96,7 @@ impl Code {
         Self::SinkWaiting,
         Self::SinkStalled,
         Self::SinkRejecting,
+        Self::TableMissing,
         Self::RouteFailing,
         Self::LogStopped,
         Self::LogUnmended,
@@ -147,6 +149,7 @@ impl Code {
             Self::SinkWaiting => "sink_waiting",
             Self::SinkStalled => "sink_stalled",
             Self::SinkRejecting => "sink_rejecting",
+            Self::TableMissing => "table_missing",
             Self::RouteFailing => "route_failing",
             Self::LogStopped => "log_stopped",
             Self::LogUnmended => "log_unmended",
@@ -203,6 +206,7 @@ impl Code {
             | Self::SinkWaiting
             | Self::SinkStalled
             | Self::SinkRejecting
+            | Self::TableMissing
             | Self::RouteFailing
             | Self::LogStopped
             | Self::LogUnmended

@@ -52,6 +52,7 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
         let text = format!("sink {name} has {rejects} and {rows} of stream {stream} within {seconds} s");
         health.add(Code::SinkRejecting, text);
     }
+    look_at_tables(health, sink, name);
     let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
     if lag > lag_max.as_secs_f64() {
         let limit = lag_max.as_secs();
@@ -68,6 +69,22 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
             Code::RecordsMissing,
             format!("sink {name} is missing {} of the log", counted(missing, "record")),
         );
+    }
+}
+
+/// Finds the tables of streams that somebody dropped.
+fn look_at_tables(health: &mut Health, sink: &Value, name: &str) {
+    let tables = |key: &str| sink[key].as_object().into_iter().flatten();
+    let rows = |rows: &Value| counted(rows.as_u64().unwrap_or_default(), "row");
+    for (table, count) in tables("lost_tables") {
+        let text = format!("table {table} of sink {name} is missing: it had {}", rows(count));
+        health.add(Code::TableMissing, text);
+    }
+    for (table, count) in tables("remade_tables") {
+        let rows = rows(count);
+        let text =
+            format!("table {table} of sink {name} was missing: it is created again without its {rows}");
+        health.add(Code::TableMissing, text);
     }
 }
 

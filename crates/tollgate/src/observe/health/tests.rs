@@ -39,6 +39,10 @@ fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
     check(waiting, &[Code::SinkWaiting]);
     check(json!({ "sink": "a", "state": "no loader", "absent_seconds": 5.0 }), &[Code::SinkUnattended]);
     check(json!({ "sink": "a", "state": "no loader", "absent_seconds": 4.9 }), &[]);
+    let dropped = json!({ "sink": "a", "state": "caught up", "lost_tables": { "\"t\"": 3 } });
+    check(dropped, &[Code::TableMissing]);
+    let remade = json!({ "sink": "a", "state": "caught up", "lost_tables": {}, "remade_tables": { "t": 3 } });
+    check(remade, &[Code::TableMissing]);
     check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
 }
 

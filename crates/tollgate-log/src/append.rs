@@ -78,7 +78,7 @@ impl Appender {
     /// the records are in memory: call [`Self::hand_over`] before you wait for them.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. After an
+    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`, `Gone`: retry later. `Stopped`: the process ends. After an
     /// error, no record of the transaction was appended.
     pub fn append<R>(
         &mut self,
@@ -156,7 +156,8 @@ impl Appender {
         let limit = self.pipeline.state.options.queue_bytes_max;
         let queued = self.pipeline.state.queued_bytes.load(Ordering::Relaxed) + self.pending.len() as u64;
         if !self.pipeline.state.room.has_room_behind(queued) {
-            return Err(AppendError::NoRoom);
+            let is_gone = self.pipeline.state.room.is_folder_gone();
+            return Err(if is_gone { AppendError::Gone } else { AppendError::NoRoom });
         }
         if queued > limit || self.pending.len() > BATCH_BYTES_MAX / 2 {
             self.pipeline.state.note_refusal(now);

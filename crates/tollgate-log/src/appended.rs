@@ -74,6 +74,9 @@ pub enum AppendError {
     /// The disk is nearly full. Retry later.
     #[error("the disk is nearly full")]
     NoRoom,
+    /// The folder of the log is not at its path any more. A restart would not find the record. Retry later.
+    #[error("the folder of the log is gone")]
+    Gone,
     /// The log stopped after a failed write or sync. The process ends.
     #[error("the log stopped: {0}")]
     Stopped(String),

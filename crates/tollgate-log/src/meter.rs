@@ -42,8 +42,6 @@ pub(crate) struct RetainerCells {
     /// Finished passes of the retainer.
     pub(crate) passes: Counter,
     pub(crate) free_bytes: Gauge,
-    /// 1 while the folder of the log is not at its path, and 0 at other times.
-    pub(crate) folder_gone: Gauge,
 }
 
 impl RetainerCells {

@@ -13,6 +13,7 @@
 //! again only after a deletion.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use crate::commit::state::LogState;
 use crate::deleted::Deleted;
 use crate::error::{FormatError, LogError, join_chain};
 use crate::event::LogEvent;
-use crate::id::LogId;
+use crate::id::{LogId, Sequence};
 use crate::recover::{recover, segment_names};
 use crate::scan::{Schemas, SegmentReader};
 use crate::segment::{SegmentFooter, SegmentName, SegmentState, read_footer};
@@ -62,7 +63,9 @@ pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
 
 fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let now = Instant::now();
-    state.meter.retainer.folder_gone.set(retainer.is_folder_gone().into());
+    // The first record makes the folder.
+    let has_records = state.watermark().synced > Sequence(0);
+    state.room.note_folder(has_records && retainer.is_folder_gone());
     retainer.note_loaded(&state.loaded(), now);
     while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
         state.meter.retainer.deleted.add(1);
@@ -96,6 +99,13 @@ fn mend(state: &LogState, retainer: &mut Retainer) {
     }
 }
 
+/// Returns whether the system reports that there is no such folder. Any other error may pass, for example of
+/// a network file system.
+fn is_missing(storage: &dyn Storage, folder: &Path) -> bool {
+    let kinds = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+    storage.list(folder).is_err_and(|error| kinds.contains(&error.kind()))
+}
+
 /// Result of the last unlink.
 enum Unlinking {
     Works,
@@ -115,32 +125,19 @@ pub(crate) struct Retainer {
     /// Logs of dead runs without a known sealed segment.
     empty: BTreeSet<LogId>,
     unlinking: Unlinking,
-    /// Whether the folder of the live log was seen. The first record makes it.
-    is_folder_made: bool,
 }
 
 impl Retainer {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
         let (segments, empty) = (SegmentList::default(), BTreeSet::new());
         let deleted = Deleted::read(&*storage, &dir).unwrap_or_default();
-        Self {
-            storage,
-            dir,
-            live,
-            rules,
-            segments,
-            deleted,
-            empty,
-            unlinking: Unlinking::Works,
-            is_folder_made: false,
-        }
+        Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Returns whether the folder of the live log was at its path, and is not there any more.
-    fn is_folder_gone(&mut self) -> bool {
-        let is_there = self.storage.is_folder(&self.dir.join(self.live.to_string()));
-        self.is_folder_made |= is_there;
-        self.is_folder_made && !is_there
+    /// Returns whether the folder of the live log is not at its path.
+    fn is_folder_gone(&self) -> bool {
+        let folder = self.dir.join(self.live.to_string());
+        !self.storage.is_folder(&folder) && is_missing(&*self.storage, &folder)
     }
 
     /// Finds the sealed segments of dead runs. Reports segments that an earlier run set aside, that cannot be

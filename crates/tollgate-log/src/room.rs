@@ -6,6 +6,8 @@
 //! | less than the reserve | records are refused, the active segment is closed |
 //! | the reserve and the slack again | records are taken again |
 //!
+//! While the folder of the live log is gone, no space is left either, so that workers check one value.
+//!
 //! A worker reads one atomic, the bytes that are left. Between two measurements of the file system, the log
 //! subtracts its own writes from this number. So the log never writes more than the free bytes above the
 //! reserve. The reserve is for the writes of other processes between two measurements, mainly of the sink.
@@ -43,17 +45,33 @@ pub(crate) struct Room {
     /// Bytes that the log may still write. Zero while space is short.
     bytes_left: AtomicU64,
     is_short: AtomicBool,
+    /// Whether the folder of the live log is not at its path any more. No record may be written then.
+    is_folder_gone: AtomicBool,
 }
 
 impl Room {
     pub(crate) fn new(reserve_bytes: u64) -> Self {
         let slack_bytes = reserve_bytes / RESERVE_SEGMENTS_MIN;
         let (bytes_left, is_short) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
-        Self { reserve_bytes, slack_bytes, bytes_left, is_short }
+        let is_folder_gone = AtomicBool::new(false);
+        Self { reserve_bytes, slack_bytes, bytes_left, is_short, is_folder_gone }
     }
 
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_folder_gone(&self) -> bool {
+        self.is_folder_gone.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the folder of the live log is gone. The next measurement of the free space takes records
+    /// again after the folder came back.
+    pub(crate) fn note_folder(&self, is_gone: bool) {
+        self.is_folder_gone.store(is_gone, Ordering::Relaxed);
+        if is_gone {
+            self.bytes_left.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether there is space for another record after the `queued` bytes that wait to be written.
@@ -74,7 +92,7 @@ impl Room {
         let slack = if self.is_short() { self.slack_bytes } else { 0 };
         let is_short = space.free_bytes < self.reserve_bytes.saturating_add(slack)
             || space.free_inodes < FREE_INODES_MIN;
-        let left = if is_short { 0 } else { space.free_bytes - self.reserve_bytes };
+        let left = if is_short || self.is_folder_gone() { 0 } else { space.free_bytes - self.reserve_bytes };
         self.bytes_left.store(left, Ordering::Relaxed);
         let state = if is_short { RoomState::Short } else { RoomState::Enough };
         (self.is_short.swap(is_short, Ordering::Relaxed) != is_short).then_some(state)
@@ -126,6 +144,18 @@ mod tests {
         check(499, None, false);
         check(500, Some(RoomState::Enough), true);
         check(401, None, true);
+    }
+
+    #[test]
+    fn no_room_is_left_while_the_folder_is_gone_whatever_is_free() {
+        let room = Room::new(400);
+        room.note_folder(true);
+        assert!(!room.has_room_behind(0));
+        assert_eq!(room.note(space(1000)), None);
+        assert!(!room.has_room_behind(0) && room.is_folder_gone() && !room.is_short());
+        room.note_folder(false);
+        assert_eq!(room.note(space(1000)), None);
+        assert!(room.has_room_behind(0));
     }
 
     #[test]

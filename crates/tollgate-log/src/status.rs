@@ -79,7 +79,7 @@ impl LogWatch {
             watermark: log.watermark(),
             failure: log.failure().map(str::to_owned),
             room,
-            is_folder_gone: meter.retainer.folder_gone.get() > 0,
+            is_folder_gone: log.room.is_folder_gone(),
             free_bytes: meter.retainer.free_bytes.get(),
             reserve_bytes: log.options.reserve_bytes,
             queued_bytes: log.queued_bytes.load(Ordering::Relaxed),

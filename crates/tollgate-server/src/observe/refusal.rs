@@ -20,6 +20,8 @@ pub(crate) enum Refusal {
     LogQueue,
     /// The disk of the log is nearly full.
     Disk,
+    /// The folder of the log is gone.
+    LogGone,
     /// The log failed.
     LogStopped,
     /// The records exceed the size of a transaction.
@@ -45,7 +47,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Behind,
         Self::Memory,
         Self::Connections,
@@ -53,6 +55,7 @@ impl Refusal {
         Self::ClientConnections,
         Self::LogQueue,
         Self::Disk,
+        Self::LogGone,
         Self::LogStopped,
         Self::TooLarge,
         Self::Database,
@@ -75,6 +78,7 @@ impl Refusal {
             Self::ClientConnections => "client_connections",
             Self::LogQueue => "log_queue",
             Self::Disk => "disk",
+            Self::LogGone => "log_gone",
             Self::LogStopped => "log_stopped",
             Self::TooLarge => "too_large",
             Self::Database => "database",
@@ -96,6 +100,7 @@ impl From<&AppendError> for Refusal {
             AppendError::TooLarge { .. } => Self::TooLarge,
             AppendError::Busy { .. } | AppendError::Slow { .. } => Self::LogQueue,
             AppendError::NoRoom => Self::Disk,
+            AppendError::Gone => Self::LogGone,
             AppendError::Stopped(_) => Self::LogStopped,
         }
     }

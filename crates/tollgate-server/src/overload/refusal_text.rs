@@ -15,6 +15,7 @@ pub(crate) fn of_log(error: &AppendError) -> &'static str {
     match error {
         AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is too slow: nothing was recorded",
         AppendError::NoRoom => "the disk is nearly full: nothing was recorded",
+        AppendError::Gone => "the disk of the log is away: nothing was recorded",
         AppendError::Stopped(_) => "the log stopped: nothing was recorded",
         AppendError::TooLarge { .. } => "the records are too large: nothing was recorded",
     }

@@ -204,6 +204,9 @@ fn an_unmounted_disk_of_the_log_is_named_and_the_server_is_not_ready() {
         (reply.status == 503 && reply.content.contains("log_gone: ")).then_some(())
     });
     println!("log_gone: reported after {:.1} s", begun.elapsed().as_secs_f64());
+    check_refused_without_log(&server);
+    let refused = sample(&ask("/metrics").content, "tollgate_refusals_total{reason=\"log_gone\"}");
+    assert_eq!(refused, 1);
     assert_eq!(
         sample(&ask("/metrics").content, "tollgate_finding{code=\"log_gone\",severity=\"reason\"}"),
         1
@@ -215,6 +218,40 @@ fn an_unmounted_disk_of_the_log_is_named_and_the_server_is_not_ready() {
         "{}",
         printed(&status)
     );
+}
+
+fn check_refused_without_log(server: &Running) {
+    let reply = server.connect().post("/a", "[{\"n\":1}]").unwrap();
+    assert_eq!((reply.status, reply.field("tollgate-outcome")), (503, Some("refused")), "{reply:?}");
+    assert!(reply.content.contains("the disk of the log is away: nothing was recorded"), "{reply:?}");
+}
+
+#[test]
+fn records_are_accepted_again_when_the_folder_of_the_log_is_back_and_none_is_lost() {
+    let app = App::new(&collecting("data/tollgate.sqlite"), &[]);
+    let server = app.start_with(&["--no-load"]);
+    let mut accepted = 1;
+    assert_eq!(post(&server), 200);
+    let segment = app.segments().remove(0);
+    let (folder, aside) = (segment.parent().unwrap(), app.path().join("aside"));
+    for _ in 0..3 {
+        fs::rename(folder, &aside).unwrap();
+        eventually("records are refused", || {
+            let is_accepted = post(&server) == 200;
+            accepted += usize::from(is_accepted);
+            (!is_accepted).then_some(())
+        });
+        check_refused_without_log(&server);
+        get_until(&app, "/readyz", 503, "log_gone: ");
+        fs::rename(&aside, folder).unwrap();
+        eventually("records are accepted", || (post(&server) == 200).then_some(()));
+        accepted += 1;
+        get_until(&app, "/readyz", 200, "ready");
+    }
+    assert!(server.stop().0.success());
+    assert!(app.run(&["load", "--once"]).status.success());
+    assert_eq!(app.query::<i64>("SELECT count(*) FROM a"), [accepted as i64]);
+    app.settle();
 }
 
 #[test]

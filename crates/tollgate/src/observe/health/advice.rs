@@ -10,8 +10,8 @@ impl Code {
             Self::Draining => "nothing: the server ends after its requests in flight",
             Self::LogFailed => "check the disk (dmesg), then restart the server",
             Self::LogGone => {
-                "stop the server, mount the disk of dir in [log] or put the folder back, then start the \
-                 server"
+                "mount the disk of dir in [log] again, or put the folder back: records are then accepted \
+                 without a restart"
             }
             Self::LogStalled => "check the disk, which completes no writes (dmesg, iostat -x 1)",
             Self::LogBehind => "check the disk, which is slower than records arrive (dmesg, iostat -x 1)",

@@ -28,7 +28,7 @@ pub(super) fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
     }
     if log.is_folder_gone && log.failure.is_none() {
         let text = format!(
-            "the folder of log {} is not at its path any more, so its new records cannot be loaded",
+            "the folder of log {} is not at its path any more: records are refused until it is back",
             log.watermark.log
         );
         health.add(Code::LogGone, text);

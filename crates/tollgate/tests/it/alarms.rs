@@ -20,9 +20,10 @@ const SCRAPES: usize = 20;
 const SCRAPE_PAUSE: Duration = Duration::from_millis(150);
 /// Simulated time between two scrapes, in seconds.
 const INTERVAL_S: u64 = 30;
-/// Simulated minutes. Each alarm that is expected fires by minute `FIRING_FROM`, and until the end.
-const MINUTES: u64 = 22;
-const FIRING_FROM: u64 = 12;
+/// Simulated minute by which each expected alarm fires.
+pub(crate) const FIRING_FROM: u64 = 12;
+/// Simulated minutes that follow. The alarms fire until their end.
+const FIRING_FOR: u64 = 10;
 /// An alarm that a busy machine may cause. All other alarms must be exactly the expected ones.
 const OF_THE_MACHINE: &str = "TollgateSlow";
 /// Free bytes of the disk. Other programs use the disk too, so the first value counts.
@@ -44,48 +45,58 @@ fn promtool(arguments: &[&str], file: &Path) -> Output {
 /// Checks that exactly these alarms fire on the metrics of the server, and that none of them flaps. `drive`
 /// sends requests between two scrapes.
 pub(crate) fn check_alarms(app: &App, expected: &[&str], mut drive: impl FnMut()) {
+    let scrape = || {
+        drive();
+        get(app, "/metrics").content
+    };
+    check_alarms_of(scrape, expected, FIRING_FROM);
+}
+
+/// Checks alarms as [`check_alarms`] does, on metrics from anywhere. The alarms may need `firing_from` minutes.
+pub(crate) fn check_alarms_of(mut scrape: impl FnMut() -> String, expected: &[&str], firing_from: u64) {
     let begun = Instant::now();
     let mut texts = Vec::new();
     for _ in 0..SCRAPES {
-        drive();
-        texts.push(get(app, "/metrics").content);
+        texts.push(scrape());
         thread::sleep(SCRAPE_PAUSE);
     }
     let pause_s = begun.elapsed().as_secs_f64() / SCRAPES as f64;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("test.yml");
     // JSON is a part of YAML.
-    fs::write(&file, rule_test(&texts, INTERVAL_S as f64 / pause_s, expected).to_string()).unwrap();
+    let scale = INTERVAL_S as f64 / pause_s;
+    fs::write(&file, rule_test(&texts, scale, expected, firing_from).to_string()).unwrap();
     let output = promtool(&["test", "rules"], &file);
     assert!(output.status.success(), "expected are {expected:?}: {}", printed(&output));
 }
 
-fn rule_test(texts: &[String], scale: f64, expected: &[&str]) -> Value {
+fn rule_test(texts: &[String], scale: f64, expected: &[&str], firing_from: u64) -> Value {
     let question =
         format!("group by (alertname) (ALERTS{{alertstate=\"firing\", alertname!=\"{OF_THE_MACHINE}\"}})");
     let sample = |name: &&str| json!({ "labels": format!("{{alertname=\"{name}\"}}"), "value": 1 });
     let samples: Vec<_> = expected.iter().map(sample).collect();
+    let minutes = firing_from + FIRING_FOR;
     let ask = |minute| json!({ "expr": question, "eval_time": format!("{minute}m"), "exp_samples": samples });
     json!({
         "rule_files": [rules()],
         "evaluation_interval": "30s",
         "tests": [{
             "interval": format!("{INTERVAL_S}s"),
-            "input_series": input_series(texts, scale),
-            "promql_expr_test": (FIRING_FROM..=MINUTES).map(ask).collect::<Vec<_>>(),
+            "input_series": input_series(texts, scale, minutes),
+            "promql_expr_test": (firing_from..=minutes).map(ask).collect::<Vec<_>>(),
         }],
     })
 }
 
 /// Returns the series of all metrics that the rules use.
-fn input_series(texts: &[String], scale: f64) -> Vec<Value> {
+fn input_series(texts: &[String], scale: f64, minutes: u64) -> Vec<Value> {
     let rules = fs::read_to_string(rules()).unwrap();
     let scrapes: Vec<Scrape> = texts.iter().map(|text| scrape(text)).collect();
     let is_counter = |series: &str| {
         let name = series.split('{').next().unwrap();
         name.ends_with("_total") || name.ends_with("_bucket")
     };
-    let count = usize::try_from(MINUTES * 60 / INTERVAL_S).unwrap() + 1;
+    let count = usize::try_from(minutes * 60 / INTERVAL_S).unwrap() + 1;
     let mut all =
         vec![json!({ "series": "up{job=\"tollgate\", instance=\"a\"}", "values": format!("1x{count}") })];
     for series in scrapes[0].keys().filter(|series| rules.contains(series.split('{').next().unwrap())) {

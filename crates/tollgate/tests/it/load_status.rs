@@ -5,6 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 
 use crate::admin::get_of_loader;
+use crate::alarms::{FIRING_FROM, check_alarms_of};
 use crate::load_from::{Fleet, SQLITE, database_machine};
 use crate::program::eventually;
 
@@ -51,6 +52,9 @@ fn a_loader_shows_silent_machines_missing_segments_and_a_store_that_is_away() {
     fs::rename(store, &away).unwrap();
     has("/readyz", "warning: fetch_failing: nothing was fetched from ");
     has("/metrics", "\ntollgate_fetch_up 0\n");
+    let scrape = || get_of_loader(&loader, "/metrics").unwrap().content;
+    // Machine web/9 is silent.
+    check_alarms_of(scrape, &["TollgateFetchFailing", "TollgateNodeSilent"], FIRING_FROM);
     fs::rename(&away, store).unwrap();
     has("/metrics", "\ntollgate_fetch_up 1\n");
     let (status, log) = running.end(Signal::TERM);

@@ -161,6 +161,23 @@ fn the_finding_of_a_missing_table_ends_when_the_table_is_put_back() {
 }
 
 #[test]
+fn a_replaced_file_of_sqlite_is_named_and_has_its_alarm() {
+    let site = Site::with(Database::Sqlite, "");
+    let path = |name: &str| site.app.path().join("data").join(name);
+    fs::write(
+        path("other"),
+        "this is not a database, and has enough bytes for the header of one file".repeat(9),
+    )
+    .unwrap();
+    fs::rename(path("other"), path("tollgate.sqlite")).unwrap();
+    let begun = Instant::now();
+    site.record(10..11);
+    let line = "was removed or replaced while it was open";
+    let report = Report { readiness: 200, code: "sink_failing", line, follows: None, alarms: SINK_DOWN };
+    report.check(&site.app, &site.server, begun, || site.record(11..12));
+}
+
+#[test]
 fn a_full_disk_is_named_and_has_its_alarms() {
     // The database is on another disk.
     let app = App::new(&collecting("rows.sqlite"), &[]);

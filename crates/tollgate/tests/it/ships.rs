@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::admin::{after_retain_passes, get, get_until};
+use crate::alarms::check_alarms;
 use crate::client::Client;
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::program::{App, Running, eventually, printed};
@@ -166,6 +167,7 @@ fn a_store_that_is_away_at_the_start_is_told_and_gets_everything_when_it_is_back
     let metrics = get(&app, "/metrics").content;
     assert!(metrics.contains("\ntollgate_ship_up{ship=\"away\"} 0\n"), "{metrics}");
     assert!(app.segments().len() > 3, "what the store lacks is kept");
+    check_alarms(&app, &["TollgateShipStalled"], || {});
     fs::create_dir(app.path().join("away")).unwrap();
     eventually("it is well again", || (!has_finding(&app, "ship_stalled")).then_some(()));
     eventually("what it has is deleted", || (app.segments().len() <= 1).then_some(()));

@@ -4,14 +4,21 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+use tollgate_value::timestamp_text;
 
 use crate::admin::{get, get_until, sample};
+use crate::alarms::check_alarms_of;
 use crate::program::{App, Running, eventually, printed};
 
 pub(crate) const CONFIG: &str = "[server]\nlisten = [{ address = \"127.0.0.1:0\", tls = true }]\n\
                       [[certificate]]\nfile = \"server.pem\"\nkey_file = \"server.key\"\n\
                       [stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
                       [[route]]\npath = \"/*\"\nreply = { body = \"hello\" }\nstream = \"s\"\n";
+
+/// Minutes until the alarm of a certificate that ends soon fires.
+const CERTIFICATE_ALARM_MINUTES: u64 = 62;
 
 /// Makes a self-signed certificate of a name, and its key, as files of the app.
 pub(crate) fn make(app: &App, file: &str, name: &str) {
@@ -28,6 +35,20 @@ pub(crate) fn make(app: &App, file: &str, name: &str) {
 
 /// Makes a self-signed certificate that expired years ago.
 fn make_expired(app: &App, file: &str) {
+    make_valid_for(app, file, "20200101000000Z", "20200201000000Z");
+}
+
+/// Returns the time in this number of days, as openssl writes it.
+fn in_days(days: i64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs().cast_signed();
+    let text = timestamp_text((now + days * 24 * 3600) * 1_000_000).unwrap();
+    let digits: String =
+        text.iter().filter(|byte| byte.is_ascii_digit()).take(14).map(|byte| char::from(*byte)).collect();
+    format!("{digits}Z")
+}
+
+/// Makes a self-signed certificate that is valid between two times.
+fn make_valid_for(app: &App, file: &str, start: &str, end: &str) {
     let config = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\n\
                   default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n";
     fs::write(app.path().join("ca.cnf"), config).unwrap();
@@ -38,7 +59,7 @@ fn make_expired(app: &App, file: &str) {
     );
     let sign = format!(
         "ca -batch -notext -selfsign -config ca.cnf -keyfile {file}.key -in old.csr -extfile old.ext \
-         -startdate 20200101000000Z -enddate 20200201000000Z -out {file}.pem"
+         -startdate {start} -enddate {end} -out {file}.pem"
     );
     for arguments in [request, sign] {
         let mut command = Command::new("openssl");
@@ -215,6 +236,16 @@ fn an_expired_certificate_is_a_finding_and_a_note_of_check() {
     let _server = app.start();
     let found = get_until(&app, "/readyz", 200, "certificate_expires: ").content;
     assert!(found.contains("expired at 2020-02-01T00:00:00Z"), "{found}");
+}
+
+#[test]
+fn a_certificate_that_ends_soon_is_a_finding_and_has_its_alarm() {
+    let app = App::bare(&[("tollgate.toml", CONFIG)]);
+    make_valid_for(&app, "server", &in_days(-9), &in_days(1));
+    let _server = app.start();
+    get_until(&app, "/readyz", 200, "certificate_expires: ");
+    let scrape = || get(&app, "/metrics").content;
+    check_alarms_of(scrape, &["TollgateCertificateExpires"], CERTIFICATE_ALARM_MINUTES);
 }
 
 #[test]

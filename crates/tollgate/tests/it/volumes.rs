@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::admin::{get, get_until, sample};
+use crate::alarms::check_alarms;
 use crate::program::{App, Following, Running, eventually, printed};
 use crate::sinks::{all, record};
 use crate::volume_disk::{VolumeDisk, are_devices};
@@ -486,6 +487,7 @@ fn a_lost_volume_is_forgotten_and_its_segments_travel_again() {
     let output = site.web.run(&["ship", "forget", &id]);
     assert!(output.status.code() == Some(1) && printed(&output).contains("no closed volume with the id"));
     get_until(&site.web, "/readyz", 200, "volume_not_mounted: ");
+    check_alarms(&site.web, &["TollgateVolumeNotMounted"], || {});
     site.stop(server);
     site.ship("close", "b");
     site.carry(1);

@@ -78,8 +78,8 @@ impl Appender {
     /// the records are in memory: call [`Self::hand_over`] before you wait for them.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`, `Gone`: retry later. `Stopped`: the process ends. After an
-    /// error, no record of the transaction was appended.
+    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`, `Gone`: retry later. `Stopped`: the process ends.
+    /// After an error, no record of the transaction was appended.
     pub fn append<R>(
         &mut self,
         level: Level,

@@ -5,6 +5,7 @@ mod library;
 mod misleading;
 mod queue;
 mod recent;
+mod text;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ use misleading::is_misleading;
 use queue::LineQueue;
 use recent::RecentLines;
 pub(crate) use recent::{RecentLine, recent};
+use text::TextLines;
 
 /// Time for which a process waits at its end until the remaining lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,9 +40,8 @@ pub(crate) fn start() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
     if io::stderr().is_terminal() {
-        let lines = lines.with_writer(|| Indented(Lines)).with_target(false);
-        let lines = lines.with_ansi(colour::is_on(&io::stderr()));
-        lines.finish().with(RecentLines::default()).init();
+        let lines = lines.with_writer(|| Indented(Lines)).with_ansi(colour::is_on(&io::stderr()));
+        lines.event_format(TextLines::default()).finish().with(RecentLines::default()).init();
     } else {
         let lines = lines.with_writer(|| Escaped(Lines)).event_format(JsonLines::default());
         lines.finish().with(RecentLines::default()).init();

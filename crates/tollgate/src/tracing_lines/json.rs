@@ -14,12 +14,10 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::library::{LibraryLimit, Turn};
+use super::library::{LOG_TARGET, LibraryLimit, Turn};
 
 /// Begins the name of each field that says where the source of a library's line is.
 pub(super) const PLACE_PREFIX: &str = "log.";
-/// Name of the field with the target of a library's line.
-pub(super) const TARGET: &str = "log.target";
 
 /// Writes each event as a line of JSON.
 #[derive(Default)]
@@ -65,7 +63,7 @@ struct Fields {
 
 impl Fields {
     fn push(&mut self, field: &Field, value: &Value) {
-        if field.name() == TARGET {
+        if field.name() == LOG_TARGET {
             self.target = value.as_str().map(str::to_owned);
         }
         if !field.name().starts_with(PLACE_PREFIX) {

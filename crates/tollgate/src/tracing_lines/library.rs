@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Begins the target of each line of this program. These lines have limits where they are made.
 const OWN_PREFIX: &str = "tollgate";
+/// Name of the field with the target of a line that a library wrote by the crate `log`.
+pub(super) const LOG_TARGET: &str = "log.target";
 /// Maximum number of lines of a library in each period.
 const LINES_MAX: u32 = 5;
 const PERIOD: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::json::{PLACE_PREFIX, TARGET};
-use super::library::{LibraryLimit, Turn};
+use super::json::PLACE_PREFIX;
+use super::library::{LOG_TARGET, LibraryLimit, Turn};
 use super::misleading::is_misleading;
 use crate::wall;
 const LINES_MAX: usize = 20;
@@ -92,7 +92,7 @@ impl Visit for Text {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message.push_str(value),
-            TARGET => self.target = Some(value.to_owned()),
+            LOG_TARGET => self.target = Some(value.to_owned()),
             // These fields name folders of the machine that built the program.
             name if name.starts_with(PLACE_PREFIX) => {}
             name => drop(write!(self.fields, " {name}={value}")),

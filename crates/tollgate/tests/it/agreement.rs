@@ -1,5 +1,6 @@
-//! Random loads, stalls and restarts of a server and of its database. After each step, the status, the metrics
-//! and the audit report the same numbers. The database has these rows, and the client had these replies.
+//! Random loads, stalls and restarts of a server and of its database. After each step, the status, the
+//! metrics and the audit report the same numbers. The database has these rows, and the client had these
+//! replies.
 //!
 //! `TOLLGATE_STEPS` sets the number of steps, and `TOLLGATE_SEED` the steps. `make agreement` runs 500 steps.
 

@@ -52,7 +52,8 @@ pub(crate) fn check_alarms(app: &App, expected: &[&str], mut drive: impl FnMut()
     check_alarms_of(scrape, expected, FIRING_FROM);
 }
 
-/// Checks alarms as [`check_alarms`] does, on metrics from anywhere. The alarms may need `firing_from` minutes.
+/// Checks alarms as [`check_alarms`] does, on metrics from anywhere. The alarms may need `firing_from`
+/// minutes.
 pub(crate) fn check_alarms_of(mut scrape: impl FnMut() -> String, expected: &[&str], firing_from: u64) {
     let begun = Instant::now();
     let mut texts = Vec::new();

@@ -4,9 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
-use std::time::SystemTime;
-
-use tollgate_value::timestamp_text;
 
 use crate::admin::{get, get_until, sample};
 use crate::alarms::check_alarms_of;
@@ -35,20 +32,12 @@ pub(crate) fn make(app: &App, file: &str, name: &str) {
 
 /// Makes a self-signed certificate that expired years ago.
 fn make_expired(app: &App, file: &str) {
-    make_valid_for(app, file, "20200101000000Z", "20200201000000Z");
+    make_valid_until(app, file, "-enddate 20200201000000Z");
 }
 
-/// Returns the time in this number of days, as openssl writes it.
-fn in_days(days: i64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs().cast_signed();
-    let text = timestamp_text((now + days * 24 * 3600) * 1_000_000).unwrap();
-    let digits: String =
-        text.iter().filter(|byte| byte.is_ascii_digit()).take(14).map(|byte| char::from(*byte)).collect();
-    format!("{digits}Z")
-}
-
-/// Makes a self-signed certificate that is valid between two times.
-fn make_valid_for(app: &App, file: &str, start: &str, end: &str) {
+/// Makes a self-signed certificate that is valid from the year 2020 on, until the end that these arguments of
+/// openssl set.
+fn make_valid_until(app: &App, file: &str, end: &str) {
     let config = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\n\
                   default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n";
     fs::write(app.path().join("ca.cnf"), config).unwrap();
@@ -59,7 +48,7 @@ fn make_valid_for(app: &App, file: &str, start: &str, end: &str) {
     );
     let sign = format!(
         "ca -batch -notext -selfsign -config ca.cnf -keyfile {file}.key -in old.csr -extfile old.ext \
-         -startdate {start} -enddate {end} -out {file}.pem"
+         -startdate 20200101000000Z {end} -out {file}.pem"
     );
     for arguments in [request, sign] {
         let mut command = Command::new("openssl");
@@ -241,7 +230,7 @@ fn an_expired_certificate_is_a_finding_and_a_note_of_check() {
 #[test]
 fn a_certificate_that_ends_soon_is_a_finding_and_has_its_alarm() {
     let app = App::bare(&[("tollgate.toml", CONFIG)]);
-    make_valid_for(&app, "server", &in_days(-9), &in_days(1));
+    make_valid_until(&app, "server", "-days 1");
     let _server = app.start();
     get_until(&app, "/readyz", 200, "certificate_expires: ");
     let scrape = || get(&app, "/metrics").content;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
+use tollgate_log::Schema;
 
 use super::table::{existing_columns, quoted};
 use crate::sink::declared::DeclaredStreams;
@@ -27,7 +28,7 @@ pub(super) fn lost_tables(
     declared: &DeclaredStreams,
 ) -> Result<BTreeMap<String, LostTable>, rusqlite::Error> {
     let mut lost = BTreeMap::new();
-    for stream in declared.iter().map(|schema| schema.stream()) {
+    for stream in declared.iter().map(Schema::stream) {
         if existing_columns(connection, stream)?.is_empty()
             && let Some(table) = lost_table(connection, sink, stream)?
         {

@@ -42,6 +42,8 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         backends: Vec::new(),
         request_ids: RequestIds::Silent,
         traces: Traces::default(),
+        access_log: None,
+        access_queue: Arc::default(),
         routes,
         apps: Vec::new(),
         version: 1,

@@ -21,6 +21,7 @@
 //! 9. [`auth`] proves the caller of a request by [`overload`] and [`cors`]. [`dev`], [`spool`], [`row`] and
 //!    [`verify`] do the work of handlers.
 //! 10. [`reply`] may import [`recorder`], and [`recorder`] may import [`observe`] and [`listen`].
+//!     [`access_log`] describes requests for the access log, and imports [`observe`].
 //! 11. [`options`] is the configuration. All further modules use nothing of this crate except a clock or a
 //!     helper.
 //!
@@ -37,6 +38,8 @@
 //!   Separate threads wait for the disk.
 
 mod accept;
+mod access_log;
+mod access_queue;
 mod admit;
 mod app;
 mod auth;
@@ -77,6 +80,9 @@ mod vm_keeper;
 mod worker;
 mod worker_thread;
 
+pub use access_queue::{
+    AccessBatch, AccessClient, AccessLine, AccessOutcome, AccessQueue, AccessReport, TakenBatches,
+};
 pub use app::Sources;
 pub use check::{check_scripts, methods_of, script_faults};
 pub use dns_hook::{DnsHook, DnsHookSource};
@@ -89,13 +95,14 @@ pub use options::stream::{
     Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits, ClientCertificateRule, CollectContent,
-    CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev, DnsHookSpec, EncodedSlashes, FailureLimit,
-    HandlerSpec, HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile,
-    MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec,
-    RedirectKind, RequestIds, RouteAuth, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, SecretForm,
-    ServerOptions, SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
-    SignatureSeparator, SourceFault, SpoolOptions, Traces, VerifyKeys, VerifySecret, VerifySpec,
+    AccessLogOptions, AccessOnly, AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits,
+    ClientCertificateRule, CollectContent, CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev,
+    DnsHookSpec, EncodedSlashes, FailureLimit, HandlerSpec, HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec,
+    ListenAddress, ListenSpec, LoadedFile, MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins,
+    PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds, RouteAuth, RouteLimits, RouteSpec,
+    ScriptAccess, ScriptFile, SecretForm, ServerOptions, SignatureAlgorithm, SignatureEncoding,
+    SignatureKind, SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpoolOptions, Traces,
+    VerifyKeys, VerifySecret, VerifySpec,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

@@ -15,6 +15,7 @@ use tollgate_http::route::RouteTable;
 use tollgate_log::{Log, SchemaId};
 use tollgate_tls::ServerTls;
 
+use crate::access_log::AccessLog;
 use crate::app::{Hosts, Sources};
 use crate::auth::{Authenticator, Guard, PasswordPool, RemoteKeys};
 use crate::error::StartError;
@@ -131,6 +132,8 @@ pub(crate) struct Rules {
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) request_ids: RequestIds,
     pub(crate) traces: Traces,
+    /// The rules of the access log. `None`: no request gets a line.
+    pub(crate) access_log: Option<Rc<AccessLog>>,
     pub(crate) drain_timeout: Duration,
 }
 
@@ -145,6 +148,7 @@ impl Rules {
             trusted_proxies: options.trusted_proxies.clone(),
             request_ids: options.request_ids,
             traces: options.traces,
+            access_log: AccessLog::new(options).map(Rc::new),
             drain_timeout: options.drain_timeout,
         }
     }

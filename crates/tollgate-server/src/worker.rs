@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use tollgate_backend::Client;
 use tollgate_script::{Host, Keeper};
 
+use crate::access_log::WorkerLines;
 use crate::app::Sources;
 use crate::clock::WorkerClock;
 use crate::deadline::Deadlines;
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) handshake_turn: Semaphore,
     service: RefCell<Service>,
     pub(crate) ids: IdMaker,
+    /// Lines of the access log that wait to be handed over.
+    pub(crate) access_lines: Rc<WorkerLines>,
 }
 
 impl Worker {
@@ -80,6 +83,7 @@ impl Worker {
             keeper,
             handshake_turn: Semaphore::new(1),
             service: RefCell::new(service),
+            access_lines: Rc::new(WorkerLines::new(&plan.options.access_queue, index)),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
     }

@@ -92,6 +92,7 @@ pub(crate) fn run(
     drop(runtime);
     if let Some(worker) = worker {
         worker.recorder.hand_over_last();
+        worker.access_lines.hand_over_now();
         worker.cells.end();
     }
 }
@@ -117,6 +118,7 @@ fn start(
     )?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over(|| worker.deadlines.count()).await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
+    spawn(&worker, |worker| async move { worker.access_lines.hand_over().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
     spawn(&worker, vm_keeper::keep_vms);

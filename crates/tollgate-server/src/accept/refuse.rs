@@ -10,6 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 use tollgate_http::StatusCode;
 
+use crate::access_log::AccessEntry;
 use crate::conn::{self, Replies, Socket};
 use crate::listen::SocketFamily;
 use crate::observe::{Refusal, RouteTally};
@@ -90,8 +91,21 @@ fn send_refusal(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: 
     let mut replies = Replies::default();
     let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
     replies.push(&reply, None, None, writing, tally);
+    if let Some(mut line) = begin_line(worker) {
+        let content_bytes = if is_head { 0 } else { reply.content_bytes() };
+        line.note_reply(reply.status, reply.outcome(), None, content_bytes);
+        replies.describe_last(line);
+    }
     replies.count_leaving(&worker.cells);
     // The send buffer is empty and has space for these few hundred bytes. If the peer is gone, the error does
     // not matter.
     let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    replies.clear();
+}
+
+/// Begins the line of a request that is not parsed, if there is an access log.
+fn begin_line(worker: &Worker) -> Option<Box<AccessEntry>> {
+    let rules = worker.rules();
+    let log = rules.access_log.as_ref()?;
+    AccessEntry::unread(&worker.access_lines, log, worker.clock.now(), None)
 }

@@ -9,6 +9,7 @@ use tollgate_http::route::MatchedPath;
 use tollgate_http::{RequestHead, StatusCode, UriScheme};
 use tollgate_script::TlsSession;
 
+use crate::access_log::AccessEntry;
 use crate::auth::Access;
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
@@ -41,6 +42,8 @@ pub(crate) struct Arrived {
     pub(crate) verification: Option<Box<Verification>>,
     /// The content, if the handler begins before the content is complete.
     pub(crate) upload: Option<Rc<Upload>>,
+    /// The line of the request in the access log, if it gets one.
+    pub(crate) line: Option<Box<AccessEntry>>,
 }
 
 /// Destination of a request.
@@ -186,6 +189,13 @@ impl Arrived {
             let refusal = endpoint.refuse_signature(&fault, &self.head);
             self.refuse(refusal.into());
         }
+    }
+
+    /// Takes the line of the request, with the caller.
+    pub(crate) fn take_line(&mut self) -> Option<Box<AccessEntry>> {
+        let mut line = self.line.take()?;
+        line.note_caller(self.access.caller());
+        Some(line)
     }
 
     /// Returns whether the reply is known before the body has arrived.

@@ -42,6 +42,20 @@ pub(crate) struct Received<'s> {
     pub(crate) access: Access,
 }
 
+/// A request that no handler gets.
+pub(crate) struct Unserved<'s> {
+    pub(crate) destination: Destination,
+    /// The route that refused the request. `None` if the request has no route.
+    pub(crate) endpoint: Option<&'s Rc<Endpoint>>,
+}
+
+impl Unserved<'_> {
+    /// Creates the result for a request without a route.
+    pub(crate) fn unrouted(reply: Box<Reply>) -> Self {
+        Self { destination: Destination::Reply(reply), endpoint: None }
+    }
+}
+
 impl Worker {
     /// Finds the route of a request with a complete head, and admits the request. Returns the destination of
     /// a request that has no route, or that an admission gate refuses.
@@ -53,14 +67,17 @@ impl Worker {
         now: Moment,
         tls: Option<&TlsSession>,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<Received<'s>, Destination> {
-        let found = service.find(head).map_err(Destination::Reply)?;
+    ) -> Result<Received<'s>, Unserved<'s>> {
+        let found = service.find(head).map_err(Unserved::unrouted)?;
         let is_accepted = found.endpoint.check_certificate(head, tls);
         let taken = is_accepted
             .and_then(|()| self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now.at)));
         match taken {
             Ok((permit, access)) => Ok(Received { found, permit, access }),
-            Err(reply) => Err(found.refused(head, reply)),
+            Err(reply) => {
+                let endpoint = Some(found.endpoint);
+                Err(Unserved { destination: found.refused(head, reply), endpoint })
+            }
         }
     }
 

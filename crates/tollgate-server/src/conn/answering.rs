@@ -1,6 +1,7 @@
 //! Answers the complete requests in the read buffer, and appends their replies to
 //! [`Replies`](super::replies::Replies).
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use tollgate_http::{Connection as ConnectionOption, Method, RequestError, RequestHead, Version};
@@ -11,7 +12,8 @@ use super::client::TooMany;
 use super::connection::{Connection, Reading, Reuse};
 use super::queue::{AnsweredRequest, ReplyForm, ReplySource};
 use super::transport::Transport;
-use crate::admit::{Arrived, Destination, Received, Taken};
+use crate::access_log::{AccessEntry, AccessHead};
+use crate::admit::{Arrived, Destination, Received, Taken, Unserved};
 use crate::auth::Access;
 use crate::clock::Moment;
 use crate::deadline::Phase;
@@ -82,7 +84,7 @@ impl<S: Transport> Connection<S> {
         let client = self.client.of(&head, &worker, &self.rules);
         let received = match client {
             Ok(client) => match self.reply_without_route(&head) {
-                Some(reply) => Err(Destination::Reply(reply)),
+                Some(reply) => Err(Unserved::unrouted(reply)),
                 None => worker.receive(&service, &head, now, self.client.tls(), || client),
             },
             Err(TooMany) => {
@@ -91,19 +93,21 @@ impl<S: Transport> Connection<S> {
                     // open.
                     self.reuse = Reuse::Linger;
                 }
-                Err(Destination::Reply(worker.refuse_client(&service, &head, now.at, TooMany.reply())))
+                Err(Unserved::unrouted(worker.refuse_client(&service, &head, now.at, TooMany.reply())))
             }
         };
+        let address = || client.as_ref().map_or(self.client.peer, |client| *client);
+        let line = self.begin_line(now, &head, address, &received);
         let (destination, permit, access) = match received {
             Ok(Received { found, permit, access }) => {
                 let is_checked = !matches!(access, Access::Checking(_));
-                if is_checked && self.replies_plainly(found.endpoint, &head, now) {
+                if is_checked && line.is_none() && self.replies_plainly(found.endpoint, &head, now) {
                     self.head_reader.recycle(&mut head);
                     return None;
                 }
                 (found.destination(&head), permit, access)
             }
-            Err(destination) => {
+            Err(Unserved { destination, .. }) => {
                 self.paused_until = worker.refusal_pauses.take().or(self.paused_until);
                 (destination, None, Access::Open)
             }
@@ -118,8 +122,40 @@ impl<S: Transport> Connection<S> {
             permit,
             verification: None,
             upload: None,
+            line,
             head,
         })
+    }
+
+    /// Begins the line of a request in the access log, if the request gets one.
+    #[inline]
+    fn begin_line(
+        &self,
+        now: Moment,
+        head: &RequestHead,
+        client: impl FnOnce() -> Option<IpAddr>,
+        received: &Result<Received<'_>, Unserved<'_>>,
+    ) -> Option<Box<AccessEntry>> {
+        let log = self.rules.access_log.as_ref()?;
+        let endpoint = match received {
+            Ok(received) => Some(received.found.endpoint),
+            Err(unserved) => unserved.endpoint,
+        };
+        let request = AccessHead { head, client: client(), route: endpoint.map(|endpoint| &endpoint.cells) };
+        AccessEntry::new(&self.worker.access_lines, log, now, &request)
+    }
+
+    /// Takes the line of the request that is being read. Bytes without a valid head get a line of their own.
+    fn take_line(&mut self) -> Option<Box<AccessEntry>> {
+        let log = self.rules.access_log.as_ref()?;
+        match &mut self.reading {
+            Reading::Checking(arrived) => arrived.take_line(),
+            Reading::Body(body) => body.arrived.take_line(),
+            Reading::Head | Reading::Upload(_) => {
+                let now = self.worker.clock.now();
+                AccessEntry::unread(&self.worker.access_lines, log, now, self.client.peer)
+            }
+        }
     }
 
     /// Returns the reply to a request that gets no route: its target has another scheme, or its address leads
@@ -190,8 +226,9 @@ impl<S: Transport> Connection<S> {
     /// Answers a complete request at once if no earlier request runs and the handler returns at once. In any
     /// other case the request joins the queue.
     #[inline]
-    pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
-        let form = ReplyForm::of(&arrived, self.client.gets_policy(&arrived.head, &self.rules));
+    pub(super) fn answer(&mut self, mut arrived: Arrived, body: Body) {
+        let has_policy = self.client.gets_policy(&arrived.head, &self.rules);
+        let form = ReplyForm::of(&mut arrived, has_policy);
         self.slot.set(Phase::Handling);
         self.requests += 1;
         if !arrived.head.is_persistent() {
@@ -200,7 +237,7 @@ impl<S: Transport> Connection<S> {
         } else if self.limits().requests_max.is_some_and(|max| self.requests >= max) {
             self.reuse = self.reuse.ending(Reuse::Linger);
         }
-        if !self.replies_without_handler(&arrived, form) {
+        if let Some(form) = self.replies_without_handler(&arrived, form) {
             self.enter(arrived, body, form);
         }
     }
@@ -233,14 +270,14 @@ impl<S: Transport> Connection<S> {
         true
     }
 
-    /// Replies to a request that needs no handler. Returns false if the request needs one.
-    fn replies_without_handler(&mut self, arrived: &Arrived, form: ReplyForm) -> bool {
-        let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
-        let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
+    /// Replies to a request that needs no handler. Returns the form of the reply if the request needs one.
+    fn replies_without_handler(&mut self, arrived: &Arrived, form: ReplyForm) -> Option<ReplyForm> {
+        let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return Some(form) };
+        let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return Some(form) };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
         let handled = Handled { id, route: endpoint.cells.clone() };
         self.reply(GatedReply::plain(&plain.reply), Some(&handled), form);
-        true
+        None
     }
 
     #[inline]
@@ -347,13 +384,17 @@ impl<S: Transport> Connection<S> {
         let id = handled.filter(|_| self.rules.sends_request_ids()).map(|handled| &handled.id);
         let route = handled.map(|handled| handled.route.clone());
         let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
-        let (date, level) = (self.worker.clock.date(), answer.level);
+        let (date, level) = (self.worker.clock.date(), answer.reported_level());
         let writing = Writing { date, is_head: form.is_head, framing, connection, level };
         // RFC 9110 section 15.2: HTTP/1.0 has no interim replies.
         if form.version == Version::Http11 {
             self.replies.lead(&answer.reply.interim);
         }
+        let line = form.line.map(|line| described(line, &answer, handled, form.is_head));
         self.replies.push(&answer.reply, answer.gate, id, writing, tally);
+        if let Some(line) = line {
+            self.replies.describe_last(line);
+        }
         if let Some(streamed) = answer.streamed.filter(|_| !form.is_head) {
             self.replies.follow(streamed);
         }
@@ -385,7 +426,9 @@ impl<S: Transport> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
+        let line = self.take_line();
         let form = ReplyForm {
+            line,
             is_head: self.is_head_request(),
             version: Version::Http11,
             begun: Instant::now(),
@@ -404,4 +447,22 @@ impl<S: Transport> Connection<S> {
             Reading::Upload(_) => false,
         }
     }
+}
+
+/// Adds the facts about a reply to the line of its request.
+#[cold]
+fn described(
+    mut line: Box<AccessEntry>,
+    answer: &GatedReply<'_>,
+    handled: Option<&Handled>,
+    is_head: bool,
+) -> Box<AccessEntry> {
+    if let Some(Handled { id, route }) = handled {
+        line.note_handled(route, id);
+    }
+    let reply = &answer.reply;
+    let is_content_sent = !is_head && reply.status.may_have_content() && reply.extent == Extent::Whole;
+    let content_bytes = if is_content_sent { reply.content_bytes() } else { 0 };
+    line.note_reply(reply.status, reply.outcome(), answer.ack, content_bytes);
+    line
 }

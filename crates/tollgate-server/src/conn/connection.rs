@@ -12,6 +12,7 @@ use super::queue::{Queue, REPLIES_BYTES_MAX};
 use super::replies::Replies;
 use super::transport::Transport;
 use super::uploading::Uploading;
+use crate::access_log::AccessEntry;
 use crate::admit::Arrived;
 use crate::deadline::{Deadlines, Slot};
 use crate::observe::Flight;
@@ -40,6 +41,8 @@ pub(super) struct Connection<S> {
     /// and the client has to pause.
     pub(super) paused_until: Option<Instant>,
     pub(super) requests: u64,
+    /// The line of the request whose content is streamed, if it gets one.
+    pub(super) streamed_line: Option<Box<AccessEntry>>,
 }
 
 /// The part of a request that has arrived.
@@ -97,6 +100,7 @@ impl<S: Transport> Connection<S> {
             reuse: Reuse::Open,
             paused_until: None,
             requests: 0,
+            streamed_line: None,
         }
     }
 

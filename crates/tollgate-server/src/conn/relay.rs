@@ -24,7 +24,7 @@ impl<S: Transport> Connection<S> {
     ) -> Result<ContentStep, Gone> {
         self.slot.set(Phase::Handling);
         let mut reads = self.input.is_empty() && *half == PeerHalf::Open;
-        let Self { stream, held, worker, input, queue, .. } = self;
+        let Self { stream, held, worker, input, queue, streamed_line, .. } = self;
         let relay = poll_fn(|context| {
             loop {
                 let send = |context: &mut Context<'_>, bytes: &[u8]| {
@@ -37,6 +37,9 @@ impl<S: Transport> Connection<S> {
                 let Poll::Ready(piece) = streamed.poll_relay(context, send) else { break };
                 let RelayedPiece { step, sent_bytes, is_more_there } = piece;
                 worker.cells.count_sent(sent_bytes);
+                if let Some(line) = &mut *streamed_line {
+                    line.add_bytes(sent_bytes);
+                }
                 if step != ContentStep::Written || streamed.memory_bytes() > 0 {
                     return Poll::Ready(Ok(step));
                 }

@@ -7,6 +7,7 @@ use tollgate_files::FileSlice;
 use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
+use crate::access_log::AccessEntry;
 use crate::handler::ContentSource;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
 use crate::recorder::{AckOutcome, Gate, Recorder};
@@ -23,13 +24,14 @@ pub(crate) struct Replies {
     slices: Vec<(usize, FileSlice)>,
     /// Source of the content of the last reply. The content is sent after all replies.
     streamed: Option<Box<ContentSource>>,
+    /// Memory of the lines of the access log, in bytes.
+    line_bytes: usize,
     /// Numbers of bytes and of entries that were sent together last time. Memory for the same numbers is
     /// reserved for the next replies.
     expected: (usize, usize),
 }
 
 /// A reply, or several plain replies that are counted together and wait for no record.
-#[derive(Debug)]
 struct BufferedReply {
     /// Position of the head of the last reply.
     head: usize,
@@ -38,6 +40,8 @@ struct BufferedReply {
     gate: Option<Gate>,
     writing: Writing,
     tally: RouteTally,
+    /// The line of the request in the access log, if it gets one. A request with a line has its own entry.
+    line: Option<Box<AccessEntry>>,
 }
 
 impl Replies {
@@ -64,7 +68,8 @@ impl Replies {
             }
         }
         self.count += 1;
-        self.entries.push(BufferedReply { head, end: self.bytes.len(), count: 1, gate, writing, tally });
+        let end = self.bytes.len();
+        self.entries.push(BufferedReply { head, end, count: 1, gate, writing, tally, line: None });
     }
 
     /// Appends a plain reply with further encoded field lines. The reply waits for no record.
@@ -91,9 +96,30 @@ impl Replies {
                 let writing = Writing::whole(date);
                 let tally = RouteTally { status: plain.reply.status, begun, route: Some(route.clone()) };
                 let end = self.bytes.len();
-                self.entries.push(BufferedReply { head, end, count: 1, gate: None, writing, tally });
+                self.entries.push(BufferedReply {
+                    head,
+                    end,
+                    count: 1,
+                    gate: None,
+                    writing,
+                    tally,
+                    line: None,
+                });
             }
         }
+    }
+
+    /// Adds the line of the last reply in the access log.
+    pub(crate) fn describe_last(&mut self, line: Box<AccessEntry>) {
+        self.line_bytes += line.memory_bytes();
+        if let Some(last) = self.entries.last_mut() {
+            last.line = Some(line);
+        }
+    }
+
+    /// Takes the line of the last reply, because streamed content follows that reply.
+    pub(crate) fn take_last_line(&mut self) -> Option<Box<AccessEntry>> {
+        self.entries.last_mut()?.line.take()
     }
 
     /// Reserves memory for one more reply. Above [`EXPECTED_BYTES_MAX`] the buffer grows only by the reply
@@ -157,6 +183,7 @@ impl Replies {
             + self.entries.capacity() * size_of::<BufferedReply>()
             + self.slices.capacity() * size_of::<(usize, FileSlice)>()
             + self.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes())
+            + self.line_bytes
     }
 
     /// Waits until every reply may be sent. If the records of a reply did not reach their ack level, another
@@ -228,6 +255,10 @@ impl Replies {
                     is_last_replaced = true;
                     (entry.writing.framing, entry.writing.level) = (Framing::Length, None);
                     entry.tally.status = reply.status;
+                    if let Some(line) = &mut entry.line {
+                        let bytes = if entry.writing.is_head { 0 } else { reply.content.len() };
+                        line.note_replacement(reply.status, reply.outcome(), bytes as u64);
+                    }
                     let reply = reply.with_kept_fields(&self.bytes[entry.head..end]);
                     write_head(&mut bytes, &reply, None, entry.writing);
                     if !entry.writing.is_head {
@@ -262,8 +293,12 @@ impl Replies {
         &self.bytes
     }
 
+    /// Removes the replies, because all of them have left.
     pub(crate) fn clear(&mut self) {
         self.expected = (self.bytes.len().min(EXPECTED_BYTES_MAX), self.entries.len());
+        if self.line_bytes > 0 {
+            self.finish_lines();
+        }
         self.entries.clear();
         self.count = 0;
         self.slices.clear();
@@ -276,6 +311,18 @@ impl Replies {
         }
         if self.slices.capacity() > KEPT_ENTRIES_MAX {
             self.slices = Vec::new();
+        }
+    }
+}
+
+impl Replies {
+    /// Ends the lines of the access log, because the replies have left.
+    #[cold]
+    fn finish_lines(&mut self) {
+        let now = Instant::now();
+        self.line_bytes = 0;
+        for mut line in self.entries.iter_mut().filter_map(|entry| entry.line.take()) {
+            line.leave(now);
         }
     }
 }
@@ -327,7 +374,7 @@ mod tests {
         let reply = PlainReply::new(Reply::text(StatusCode::OK, "hello"), false);
         let worker = WorkerCells::new();
         let name = |path: &str| RouteName { path: path.to_owned(), host: None, methods: None };
-        let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path))));
+        let routes = ["/a", "/b"].map(|path| OwnCells::new(worker.route(name(path)), None));
         let (early, late) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(1));
         let mut replies = Replies::default();
         let id = || RequestId::Made(Uuid::nil());

@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Instant;
 
 use tollgate_http::StatusCode;
 use tollgate_script::TlsSession;
@@ -105,12 +106,19 @@ impl<S: Transport> Connection<S> {
         queue.beside(worker, held, beside_content(pin!(outlet.send(replies, then)), waiting)).await?;
         queue.let_leave(0);
         self.worker.cells.count_sent(self.replies.bytes_len());
+        if streamed.is_some() {
+            self.streamed_line = self.replies.take_last_line();
+        }
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(streamed.is_some()));
         match streamed {
             // The future is on the heap, so that connections without a streamed reply stay small.
-            Some((streamed, framing)) => Box::pin(self.send_streamed(streamed, framing)).await,
-            None => Ok(()),
+            Some((streamed, framing)) => Box::pin(self.send_streamed(streamed, framing)).await?,
+            None => return Ok(()),
         }
+        if let Some(mut line) = self.streamed_line.take() {
+            line.leave(Instant::now());
+        }
+        Ok(())
     }
 }

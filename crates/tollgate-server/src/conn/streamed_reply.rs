@@ -127,7 +127,7 @@ impl<S: Transport> Connection<S> {
         }
         self.count_held_with(bytes.len() + streamed.memory_bytes());
         self.queue.let_leave(bytes.len());
-        let Self { stream, slot, held, rules, worker, queue, .. } = self;
+        let Self { stream, slot, held, rules, worker, queue, streamed_line, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let is_sent = {
             let mut write = pin!(outlet.write_through(bytes));
@@ -143,6 +143,9 @@ impl<S: Transport> Connection<S> {
         queue.let_leave(0);
         if is_sent {
             worker.cells.count_sent(bytes.len());
+            if let Some(line) = streamed_line {
+                line.add_bytes(bytes.len());
+            }
         }
         // The script may wait for a long time before it writes again, so the sent bytes are no longer
         // counted.

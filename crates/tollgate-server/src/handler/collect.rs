@@ -17,7 +17,7 @@ use super::collected::BODY_BYTES_MAX;
 use super::exchange::Exchange;
 use super::gated_reply::GatedReply;
 use super::items::{Item, SplitError};
-use super::records::{refused, reported_level};
+use super::records::refused;
 use crate::item_summary::item_summary;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
@@ -64,8 +64,8 @@ pub(super) fn answer(plan: &CollectPlan, exchange: &Exchange, recorder: &Recorde
         Ok((gate, rejected)) => {
             gate.iter().for_each(|gate| gate.note_rejected(&rejected));
             let reply = recorded(plan, &batch, &rejected);
-            let level = reported_level(&reply, plan.stream.ack);
-            GatedReply { reply: Cow::Owned(reply), gate, level, streamed: None }
+            let ack = Some(plan.stream.ack);
+            GatedReply { reply: Cow::Owned(reply), gate, ack, streamed: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tollgate_log::Level;
 
 use super::content_source::ContentSource;
+use crate::options::stream::Ack;
 use crate::recorder::Gate;
 use crate::reply::{Reply, STRICT_TRANSPORT_SECURITY};
 
@@ -13,8 +14,8 @@ use crate::reply::{Reply, STRICT_TRANSPORT_SECURITY};
 pub(crate) struct GatedReply<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
-    /// Ack level that the records have when the reply is sent. `None`: the reply does not show the level.
-    pub(crate) level: Option<Level>,
+    /// Ack level that the records have when the reply is sent. `None`: the request left no record.
+    pub(crate) ack: Option<Ack>,
     /// Source of the content of a streamed reply.
     pub(crate) streamed: Option<Box<ContentSource>>,
 }
@@ -22,7 +23,7 @@ pub(crate) struct GatedReply<'a> {
 impl<'a> GatedReply<'a> {
     /// Returns a reply that waits for nothing.
     pub(crate) fn plain(reply: &'a Reply) -> Self {
-        Self { reply: Cow::Borrowed(reply), gate: None, level: None, streamed: None }
+        Self { reply: Cow::Borrowed(reply), gate: None, ack: None, streamed: None }
     }
 
     /// Adds the policy of `Strict-Transport-Security`, unless the handler set one. A browser reads only the
@@ -33,14 +34,24 @@ impl<'a> GatedReply<'a> {
         }
     }
 
+    /// Returns the ack level that the reply names. A successful reply names the level if its records are not
+    /// synced when the reply is sent.
+    #[inline]
+    pub(crate) fn reported_level(&self) -> Option<Level> {
+        match self.ack? {
+            Ack::Log(level) if level < Level::Synced && self.reply.status.as_u16() < 400 => Some(level),
+            Ack::Log(_) | Ack::Loaded { .. } => None,
+        }
+    }
+
     pub(crate) fn into_owned(self) -> GatedReply<'static> {
-        let Self { reply, gate, level, streamed } = self;
-        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, level, streamed }
+        let Self { reply, gate, ack, streamed } = self;
+        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, ack, streamed }
     }
 }
 
 impl From<Reply> for GatedReply<'_> {
     fn from(reply: Reply) -> Self {
-        Self { reply: Cow::Owned(reply), gate: None, level: None, streamed: None }
+        Self { reply: Cow::Owned(reply), gate: None, ack: None, streamed: None }
     }
 }

@@ -29,7 +29,7 @@ impl Endpoint {
         request: &Request,
         recorder: &Recorder,
     ) -> GatedReply<'a> {
-        let plain = |reply| GatedReply { reply, gate: None, level: None, streamed: None };
+        let plain = |reply| GatedReply { reply, gate: None, ack: None, streamed: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
         if emitted
@@ -47,8 +47,8 @@ impl Endpoint {
         };
         match appended {
             Ok(gate) => {
-                let level = reported_level(&reply, self.ack(&emitted));
-                GatedReply { reply, gate, level, streamed: None }
+                let ack = Some(self.ack(&emitted));
+                GatedReply { reply, gate, ack, streamed: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
@@ -125,15 +125,6 @@ fn append(
         appended => appended,
     };
     appended.map(|(gate, ())| gate)
-}
-
-/// Returns the ack level that the reply names. A successful reply names the level if its records are not
-/// synced when the reply is sent.
-pub(super) fn reported_level(reply: &Reply, ack: Ack) -> Option<Level> {
-    match ack {
-        Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
-        Ack::Log(_) | Ack::Loaded { .. } => None,
-    }
 }
 
 pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {

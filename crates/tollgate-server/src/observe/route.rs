@@ -11,7 +11,7 @@ use tollgate_script::CallError;
 
 use super::refusal::Refusal;
 use super::request_fault::RequestFault;
-use crate::options::RouteSpec;
+use crate::options::{AccessRedaction, RouteSpec};
 
 /// The name of a route. All parts of a name are configured, so the number of names is bounded by the number
 /// of routes.
@@ -121,11 +121,20 @@ pub(crate) struct Unrouted(pub(crate) [Counter; CLASSES.len()]);
 /// The cells of a route in its worker. Requests share these cells by `Rc`, so that threads share no reference
 /// count.
 #[derive(Debug)]
-pub(crate) struct OwnCells(Arc<RouteCells>);
+pub(crate) struct OwnCells {
+    cells: Arc<RouteCells>,
+    /// The parts of requests that the access log hides. `None`: there is no access log.
+    hides: Option<Box<AccessRedaction>>,
+}
 
 impl OwnCells {
-    pub(crate) fn new(cells: Arc<RouteCells>) -> Rc<Self> {
-        Rc::new(Self(cells))
+    pub(crate) fn new(cells: Arc<RouteCells>, hides: Option<AccessRedaction>) -> Rc<Self> {
+        Rc::new(Self { cells, hides: hides.map(Box::new) })
+    }
+
+    /// Returns the parts of requests that the access log hides.
+    pub(crate) fn hides(&self) -> Option<&AccessRedaction> {
+        self.hides.as_deref()
     }
 }
 
@@ -133,7 +142,7 @@ impl Deref for OwnCells {
     type Target = RouteCells;
 
     fn deref(&self) -> &RouteCells {
-        &self.0
+        &self.cells
     }
 }
 

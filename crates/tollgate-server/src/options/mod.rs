@@ -1,5 +1,6 @@
 //! The options of the server: the resolved configuration, which the caller has already checked.
 
+mod access_log;
 mod any_or;
 mod app;
 mod auth;
@@ -25,7 +26,10 @@ use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 use tollgate_tls::ServerTls;
 
+use crate::access_queue::AccessQueue;
 use crate::trust::TrustedProxies;
+pub use access_log::{AccessLogOptions, AccessOnly};
+pub(crate) use access_log::{AccessRedaction, shown};
 pub use any_or::AnyOr;
 pub use app::AppSpec;
 pub use auth::{AuthSpec, FailureLimit, JwtKeys, JwtSpec, LoadedFile, RouteAuth};
@@ -87,6 +91,10 @@ pub struct ServerOptions {
     pub request_ids: RequestIds,
     /// Source of traces.
     pub traces: Traces,
+    /// Options of the access log. `None`: no request gets a line.
+    pub access_log: Option<AccessLogOptions>,
+    /// The queue of the lines of the access log. A reload does not change it.
+    pub access_queue: Arc<AccessQueue>,
     /// Maximum time of running requests after a stop was requested.
     pub drain_timeout: Duration,
 }
@@ -547,6 +555,8 @@ pub(crate) mod tests {
             dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::default(),
+            access_log: None,
+            access_queue: Arc::default(),
             drain_timeout: Duration::from_secs(5),
         }
     }

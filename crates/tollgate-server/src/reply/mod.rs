@@ -23,6 +23,7 @@ const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
 /// The field that announces the policy of a host (RFC 6797 section 6.1).
 pub(crate) const STRICT_TRANSPORT_SECURITY: &str = "Strict-Transport-Security";
+const OUTCOME: &str = "Tollgate-Outcome";
 const SET_COOKIE: &str = "Set-Cookie";
 
 /// A complete reply.
@@ -222,9 +223,16 @@ impl Reply {
         Ok(())
     }
 
+    /// Returns the word that tells the client what became of its request, if the reply has one.
+    pub(crate) fn outcome(&self) -> Option<&[u8]> {
+        let own = self.fields.iter().map(|(name, value)| (name.as_bytes(), value.as_ref()));
+        let mut all = own.chain(self.lines.split_inclusive(|&byte| byte == b'\n').map(split_line));
+        all.find(|(name, _)| name.eq_ignore_ascii_case(OUTCOME.as_bytes())).map(|(_, value)| value)
+    }
+
     /// Creates a refusal. Nothing was recorded, so a retry is safe.
     pub(crate) fn refused(status: StatusCode, text: &'static str) -> Self {
-        Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
+        Self::text(status, text).with(OUTCOME, "refused").with("Retry-After", "1")
     }
 
     /// Copies the fields about the request from an encoded final reply to this reply.
@@ -242,7 +250,7 @@ impl Reply {
 
     /// Creates the reply to a request whose record has an unknown outcome.
     fn unknown(text: &'static str) -> Self {
-        Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
+        Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with(OUTCOME, "unknown")
     }
 
     /// Returns the reply that replaces another reply whose records did not reach their ack level. Returns
@@ -253,7 +261,7 @@ impl Reply {
             (AckOutcome::Rejected, Gate::Loaded(loading)) => {
                 let reply =
                     Self::new(StatusCode::UNPROCESSABLE_CONTENT, "application/json", loading.summary());
-                Some(reply.with("Tollgate-Outcome", "rejected"))
+                Some(reply.with(OUTCOME, "rejected"))
             }
             (AckOutcome::Late, _) => {
                 let text = "the record of this request is in the log, but not yet in the database: its outcome is unknown";

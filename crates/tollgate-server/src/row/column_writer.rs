@@ -2,13 +2,12 @@
 //! first.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tollgate_log::{ColumnType, ElementType, RowEncoder, Value, ValueError};
 
-use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction, TimeRules};
+use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction, TimeRules, network};
 
 /// Accepts the value of one column.
 pub(crate) trait ColumnWriter {
@@ -160,15 +159,6 @@ impl<C: ColumnWriter> Ruled<'_, C> {
             },
             _ => self.row.push(Value::Null),
         }
-    }
-}
-
-/// Returns the first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address. An address that is
-/// mapped into IPv6 counts as IPv4.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
     }
 }
 

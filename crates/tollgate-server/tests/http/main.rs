@@ -3,6 +3,7 @@
 // clippy allows these calls in test functions, but does not recognise the helpers between them as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod access_log;
 mod arriving;
 mod as_it_came;
 mod asking;

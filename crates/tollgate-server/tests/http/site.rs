@@ -75,6 +75,8 @@ impl Site {
             dev: None,
             request_ids: RequestIds::default(),
             traces: Traces::Pass,
+            access_log: None,
+            access_queue: Arc::default(),
             drain_timeout: Duration::from_secs(5),
         };
         let log = LogOptions { queue_age_max: PATIENT, ..LogOptions::new(&folder.path().join("log")) };

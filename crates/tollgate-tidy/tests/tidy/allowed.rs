@@ -258,6 +258,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // Modules that use no other module of this crate.
             &[
+                "access_queue",
                 "clock",
                 "error",
                 "identity",
@@ -272,6 +273,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             ],
             &["deadline", "options"],
             &["listen", "observe"],
+            // The line of a request in the access log, which names the route.
+            &["access_log"],
             // The interface to the log.
             &["recorder"],
             &["reply"],

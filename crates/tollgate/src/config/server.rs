@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_server::{
@@ -148,6 +149,8 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
         dev: None,
         request_ids: RequestIds::default(),
         traces: Traces::default(),
+        access_log: None,
+        access_queue: Arc::default(),
         drain_timeout: Duration::ZERO,
     };
     set_defaults(KEYS, &mut options);

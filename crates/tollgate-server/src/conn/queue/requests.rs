@@ -121,12 +121,12 @@ impl Queue {
         let Some(first) = self.running.front_mut() else { return false };
         let Some((answer, handled)) = first.answer(recorder) else { return false };
         first.forget(&mut self.bytes);
-        let form = first.form;
         let streamed_bytes = answer.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes());
         let bytes = size_of::<AnsweredRequest>() + answer.reply.memory_bytes() + streamed_bytes;
         self.answered_bytes += bytes;
-        self.answered.push_back(AnsweredRequest { answer, handled, form, bytes });
-        self.running.pop_front();
+        if let Some(RunningRequest { form, .. }) = self.running.pop_front() {
+            self.answered.push_back(AnsweredRequest { answer, handled, form, bytes });
+        }
         self.next_index = self.next_index.saturating_sub(1);
         true
     }

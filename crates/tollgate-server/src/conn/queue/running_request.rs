@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::{Method, Version};
 use tollgate_script::Request;
 
+use crate::access_log::AccessEntry;
 use crate::admit::Arrived;
 use crate::handler::{GatedReply, Handled, Turn, Visit};
 use crate::overload::{RouteCost, WaitingScript};
@@ -21,7 +22,6 @@ const REQUEST_BYTES: usize = size_of::<Request>() + 256;
 const MUCH_BYTES: usize = 64 << 10;
 
 /// The properties of a request that decide the form of its reply.
-#[derive(Debug, Clone, Copy)]
 pub(in crate::conn) struct ReplyForm {
     pub(in crate::conn) is_head: bool,
     pub(in crate::conn) version: Version,
@@ -29,12 +29,16 @@ pub(in crate::conn) struct ReplyForm {
     pub(in crate::conn) begun: Instant,
     /// Whether the reply announces the policy of `Strict-Transport-Security`.
     pub(in crate::conn) has_policy: bool,
+    /// The line of the request in the access log, if it gets one.
+    pub(in crate::conn) line: Option<Box<AccessEntry>>,
 }
 
 impl ReplyForm {
-    pub(in crate::conn) fn of(arrived: &Arrived, has_policy: bool) -> Self {
+    pub(in crate::conn) fn of(arrived: &mut Arrived, has_policy: bool) -> Self {
+        let line = arrived.take_line();
         let Arrived { head, begun, .. } = arrived;
-        Self { is_head: head.method() == Method::Head, version: head.version(), begun: *begun, has_policy }
+        let is_head = head.method() == Method::Head;
+        Self { is_head, version: head.version(), begun: *begun, has_policy, line }
     }
 }
 
@@ -256,7 +260,8 @@ impl RunningRequest {
             }
         };
         self.made_bytes = made;
-        let bytes = HeldBytes { all: size_of::<Self>() + held, reply };
+        let line_bytes = self.form.line.as_ref().map_or(0, |line| line.memory_bytes());
+        let bytes = HeldBytes { all: size_of::<Self>() + held + line_bytes, reply };
         self.replace(bytes, sum);
     }
 

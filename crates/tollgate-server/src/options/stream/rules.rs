@@ -1,7 +1,7 @@
 //! Rules that change the value of a column between its source and the log.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tollgate_log::{OwnedArray, Value};
 use tollgate_value::{Date, Decimal, TimeOfDay};
@@ -57,6 +57,15 @@ pub enum Redaction {
     Hash(HashKey),
     /// An address becomes its network: 24 bits of IPv4, 48 bits of IPv6.
     Truncate,
+}
+
+/// Returns the first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address. An address that is
+/// mapped into IPv6 counts as IPv4.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
+    }
 }
 
 /// The key of a hash, and the environment variable that holds it. Only the name of the variable is ever

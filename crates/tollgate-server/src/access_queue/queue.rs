@@ -1,0 +1,208 @@
+//! The queue of batches between the workers and the thread that writes the access log.
+//!
+//! A worker never waits here. While the thread is blocked by its reader or its disk, batches that do not fit
+//! are dropped, and their lines are counted as lost.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::line::AccessLine;
+
+/// Maximum bytes of waiting batches. This bound is some ten thousand lines.
+const BYTES_MAX: usize = 4 << 20;
+/// Bytes of waiting batches at which a pause of the writer ends.
+const BYTES_DUE: usize = BYTES_MAX / 4;
+/// Pause between two wake-ups of the writer, so that busy workers do not wake it for each batch.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Encoded lines of one worker.
+#[derive(Debug, Default)]
+pub struct AccessBatch {
+    bytes: Vec<u8>,
+    lines: u64,
+}
+
+impl AccessBatch {
+    pub(crate) fn new(bytes: Vec<u8>, lines: u64) -> Self {
+        Self { bytes, lines }
+    }
+
+    /// Returns the lines in the order in which their requests ended.
+    pub fn lines(&self) -> impl Iterator<Item = AccessLine<'_>> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let (line, after) = AccessLine::read(rest)?;
+            rest = after;
+            Some(line)
+        })
+    }
+}
+
+/// The queue. All workers and the writer share it.
+#[derive(Debug, Default)]
+pub struct AccessQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    batches: VecDeque<AccessBatch>,
+    bytes: usize,
+    report: Counts,
+    is_writer_idle: bool,
+    is_woken: bool,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    written: u64,
+    lost: u64,
+    last_lost: Option<Instant>,
+}
+
+/// The counts of the access log since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccessReport {
+    /// Lines that were written.
+    pub written: u64,
+    /// Lines that were lost.
+    pub lost: u64,
+    /// Time since the last loss.
+    pub lost_ago: Option<Duration>,
+}
+
+/// The batches that the writer took.
+#[derive(Debug)]
+pub struct TakenBatches {
+    /// The batches in their order. The list is empty if the writer was only woken.
+    pub batches: VecDeque<AccessBatch>,
+    /// Whether no further batch follows.
+    pub is_end: bool,
+}
+
+impl AccessQueue {
+    /// Appends a batch, or drops it if the queue is full or closed.
+    pub(crate) fn push(&self, batch: AccessBatch) {
+        let mut state = self.state();
+        if state.is_closed || state.bytes + batch.bytes.len() > BYTES_MAX {
+            state.report.lose(batch.lines);
+            return;
+        }
+        state.bytes += batch.bytes.len();
+        state.batches.push_back(batch);
+        if state.is_writer_idle || state.bytes >= BYTES_DUE {
+            state.is_writer_idle = false;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for batches, for a call of [`wake`](Self::wake), or for the end. Takes all waiting batches.
+    pub fn take(&self) -> TakenBatches {
+        let mut state = self.state();
+        while state.batches.is_empty() && !state.is_woken && !state.is_closed {
+            state.is_writer_idle = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        (state.is_writer_idle, state.is_woken, state.bytes) = (false, false, 0);
+        TakenBatches { batches: std::mem::take(&mut state.batches), is_end: state.is_closed }
+    }
+
+    /// Lets batches gather for a short time, unless there is other work for the writer.
+    pub fn gather(&self) {
+        let is_calm = |state: &mut State| !state.is_woken && !state.is_closed && state.bytes < BYTES_DUE;
+        drop(self.changed.wait_timeout_while(self.state(), PAUSE, is_calm));
+    }
+
+    /// Wakes the writer, so that it looks for other work.
+    pub fn wake(&self) {
+        self.state().is_woken = true;
+        self.changed.notify_one();
+    }
+
+    /// Ends the queue. The writer gets the batches that wait, and later batches are dropped.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Counts lines that the writer wrote.
+    pub fn note_written(&self, lines: u64) {
+        self.state().report.written += lines;
+    }
+
+    /// Counts lines that the writer could not write.
+    pub fn note_lost(&self, lines: u64) {
+        self.state().report.lose(lines);
+    }
+
+    /// Returns the counts since the start.
+    pub fn report(&self) -> AccessReport {
+        let Counts { written, lost, last_lost } = self.state().report;
+        AccessReport { written, lost, lost_ago: last_lost.map(|at| at.elapsed()) }
+    }
+
+    /// Locks the state, also after a panic of another thread. The state is consistent after every statement.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    fn lose(&mut self, lines: u64) {
+        if lines > 0 {
+            self.lost += lines;
+            self.last_lost = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    fn batch(bytes: usize, lines: u64) -> AccessBatch {
+        AccessBatch::new(vec![0; bytes], lines)
+    }
+
+    #[test]
+    fn a_writer_that_takes_nothing_loses_lines_and_holds_nobody_up() {
+        let queue = AccessQueue::default();
+        (0..9).for_each(|_| queue.push(batch(BYTES_MAX / 8, 3)));
+        let report = queue.report();
+        assert_eq!((report.lost, report.lost_ago.is_some()), (3, true));
+        assert_eq!(queue.take().batches.len(), 8);
+        queue.push(batch(1, 1));
+        assert_eq!((queue.take().batches.len(), queue.report().lost), (1, 3));
+    }
+
+    #[test]
+    fn the_writer_gets_all_batches_and_then_the_end() {
+        let queue = Arc::new(AccessQueue::default());
+        let taking = queue.clone();
+        let writer = thread::spawn(move || {
+            let (mut lines, mut takes) = (0, 0);
+            loop {
+                let taken = taking.take();
+                takes += 1;
+                lines += taken.batches.iter().map(|batch| batch.lines).sum::<u64>();
+                if taken.is_end {
+                    return (lines, takes);
+                }
+                taking.gather();
+            }
+        });
+        (0..100).for_each(|_| queue.push(batch(10, 2)));
+        queue.wake();
+        queue.close();
+        let (lines, takes) = writer.join().unwrap();
+        assert!(lines == 200 && takes >= 1, "{lines} lines in {takes} takes");
+        queue.push(batch(10, 2));
+        assert_eq!(queue.report().lost, 2);
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod access_log;
 mod acme;
 mod admin;
 mod audit;
@@ -13,6 +14,7 @@ mod certificates;
 mod check;
 mod cli;
 mod colour;
+mod common_log;
 mod config;
 mod control;
 mod descriptors;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tollgate_log::Log;
 use tollgate_server::{BoundAddress, Server, SourceFault, Sources, script_faults};
 
+use crate::access_log::AccessWriter;
 use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
@@ -87,9 +88,10 @@ impl Present {
         server: &Server,
         log: &Log,
         destinations: &mut Destinations,
+        access: &mut AccessWriter,
         observer: &Observer,
     ) -> Reloaded {
-        let reloaded = self.try_reload(server, log, destinations);
+        let reloaded = self.try_reload(server, log, destinations, access);
         if let Some(dev) = &self.config.server.dev {
             dev.set_faults(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
         }
@@ -116,6 +118,7 @@ impl Present {
         server: &Server,
         log: &Log,
         destinations: &mut Destinations,
+        access: &mut AccessWriter,
     ) -> Result<Vec<Change>, Refusal> {
         let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
         let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
@@ -130,6 +133,8 @@ impl Present {
             return Err(Refusal::Faults(faults));
         }
         keep_issued(&self.config, &config)?;
+        let lines = AccessWriter::prepare(self.config.access_log.as_ref(), config.access_log.as_ref())
+            .map_err(|error| Refusal::Failed(format!("{error:#}")))?;
         destinations.admit(&config, log);
         config.place_awaited(|sink| destinations.sinks.place_of(sink));
         config.server.version = self.version.number + 1;
@@ -138,6 +143,9 @@ impl Present {
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
         destinations.change(&self.config, &config, log);
+        if let Err(error) = access.apply(lines) {
+            tracing::error!("{error:#}");
+        }
         config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
         let version = Version::new(config.server.version, &config, &sources);
         let scripts = version.changed_scripts(&self.version);

@@ -14,13 +14,14 @@ use std::time::Duration;
 use std::{process, thread};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tollgate_log::{
     DiskStorage, Log, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage, join_chain,
 };
 use tollgate_server::{Listeners, Server, StreamSpec, check_scripts};
 
+use crate::access_log::{AccessReopener, AccessWriter};
 use crate::acme::{AcmeCertificates, PreparedCertificates};
 use crate::board::Board;
 use crate::cli::ServeCommand;
@@ -57,6 +58,9 @@ impl ServeCommand {
         }
         local_tls::add_to(self, &mut config)
             .map_err(|error| Fault::of_file(&config.source, format!("--https: {error:#}")))?;
+        if self.dev {
+            config.show_requests();
+        }
         Ok(config)
     }
 }
@@ -85,7 +89,8 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     }
     config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
     let (teller, events) = channel();
-    listen_for_signals(teller.clone())?;
+    let mut access = AccessWriter::new(&config.server.access_queue);
+    listen_for_signals(teller.clone(), access.reopener())?;
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     if let Some(text) = dev::refusal(&command, &addresses) {
@@ -93,6 +98,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let https = local_tls::line_of(&command, &addresses)?;
+    access.apply(AccessWriter::prepare(None, config.access_log.as_ref())?)?;
     let reporters = Reporters::start(&config)?;
     let log = open_log(&config, &reporters, teller.clone())?;
     let mut destinations = Destinations::follow(&config, &log);
@@ -119,11 +125,13 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         log: &log,
         destinations: &mut destinations,
         certificates: &mut certificates,
+        access: &mut access,
     };
     let stop = wait(&events, &mut present, &mut running, &reporters);
     delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
+    access.finish();
     drop(control);
     let failure = match (stop, log.close()) {
         (Stop::LogFailed(reason), _) => Some(reason),
@@ -137,13 +145,18 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
+fn listen_for_signals(teller: Sender<Event>, access: AccessReopener) -> anyhow::Result<()> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]).context("cannot listen for signals")?;
     let listen = move || {
         let mut is_stopping = false;
         for signal in signals.forever() {
             let event = match signal {
                 SIGHUP => Event::Reload(None),
+                SIGUSR1 => {
+                    access.reopen();
+                    continue;
+                }
                 // A second signal ends the process at once.
                 _ if is_stopping => {
                     note(
@@ -318,6 +331,7 @@ struct Running<'a> {
     log: &'a Log,
     destinations: &'a mut Destinations,
     certificates: &'a mut AcmeCertificates,
+    access: &'a mut AccessWriter,
 }
 
 /// Waits for a reason to stop. Handles orders until then.
@@ -364,9 +378,9 @@ fn wait(
 }
 
 fn reload(present: &mut Present, running: &mut Running<'_>, reporters: &Reporters) -> Reloaded {
-    let Running { server, log, destinations, certificates } = running;
+    let Running { server, log, destinations, certificates, access } = running;
     reporters.notifier.reloading();
-    let reloaded = present.reload(server, log, destinations, &reporters.observer);
+    let reloaded = present.reload(server, log, destinations, access, &reporters.observer);
     if reloaded.code == 0 {
         certificates.change(&present.config, &server.watch());
     }

@@ -19,7 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::colour;
 use json::JsonLines;
-use misleading::is_misleading;
+pub(crate) use misleading::is_misleading;
 use queue::LineQueue;
 use recent::RecentLines;
 pub(crate) use recent::{RecentLine, recent};

@@ -233,8 +233,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
                 "version",
                 "watch",
             ],
-            &["acme", "leases", "load_end"],
-            &["local_tls"],
+            &["acme", "common_log", "leases", "load_end"],
+            &["access_log", "local_tls"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.

@@ -121,6 +121,7 @@ impl Config {
         self.server.backlog = present.server.backlog;
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
+        self.server.access_queue = std::sync::Arc::clone(&present.server.access_queue);
         self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
         self.admin = present.admin.clone();
         self.server.dev.clone_from(&present.server.dev);

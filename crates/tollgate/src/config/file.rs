@@ -12,6 +12,7 @@ use tollgate_server::{ConnectionLimits, OwnFile, ScriptAccess, ServerOptions, Sp
 use toml::de::DeTable;
 
 use super::access::Reachable;
+use super::access_log::access_log;
 use super::acme::{Acme, acme};
 use super::admin::admin;
 use super::app::{AppDefaults, AppTrust, apps, check_intruders};
@@ -25,8 +26,8 @@ use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
-    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_ships, files_of_sinks,
-    folders_of_server, keep_apart, secrets_of_routes,
+    check_served, check_written_to, file_of_access_log, files_of_databases, files_of_scripts, files_of_ships,
+    files_of_sinks, folders_of_server, keep_apart, secrets_of_routes,
 };
 use super::reach::ReachableBounds;
 use super::resolved::Config;
@@ -121,6 +122,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let tls = tls::certificates(&mut root, &tls_rules, &options.listen, folder, acme.is_some());
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
+    let access_log = access_log(&mut root, folder);
     let load = load_rules(root.table("load"));
     let databases = databases(&mut root, folder);
     let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
@@ -181,6 +183,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     declare(&mut sinks, &streams);
     let mut own = folders_of_server(&log, &options.spool.dir, folder);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
+    own.extend(access_log.as_ref().and_then(file_of_access_log));
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_ships(&ships));
     own.extend(files_of_databases(&databases));
@@ -218,6 +221,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             backends,
             routes: routes.specs,
             apps: apps.specs,
+            access_log: access_log.as_ref().map(|log| log.options.clone()),
             ..options
         },
         drain_delay,
@@ -225,6 +229,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         auths: auths.specs,
         acme,
         admin,
+        access_log,
         log,
         load,
         databases,

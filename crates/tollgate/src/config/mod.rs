@@ -14,6 +14,8 @@
 //! [`fault`], [`denied`] and [`defaults`] are last.
 
 mod access;
+mod access_format;
+mod access_log;
 mod ack;
 mod acme;
 mod admin;
@@ -72,6 +74,10 @@ mod value;
 mod verify;
 mod zero;
 
+#[cfg(test)]
+pub(crate) use access_format::ACCESS_FIELDS;
+pub(crate) use access_format::{AccessField, AccessForm, AccessFormat, TemplatePart};
+pub(crate) use access_log::{AccessDestination, AccessLogConfig};
 pub(crate) use admin::{ADMIN_SOCKET, Admin, AdminListen};
 pub(crate) use app::Mount;
 pub(crate) use changes::Change;

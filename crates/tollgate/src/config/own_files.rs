@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tollgate_log::LogOptions;
 use tollgate_server::{HandlerSpec, OwnFile, RouteSpec};
 
+use super::access_log::{AccessDestination, AccessLogConfig};
 use super::app::Mount;
 use super::database::ReadDatabase;
 use super::defaults::{APP_FILE, TLS_DIR};
@@ -28,6 +29,14 @@ pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path, folder: &Pat
         OwnFile::new("spool_dir", spool_dir),
         OwnFile::new("the development authority", folder.join(TLS_DIR)),
     ]
+}
+
+/// Returns the file of the access log, which names clients.
+pub(super) fn file_of_access_log(log: &AccessLogConfig) -> Option<OwnFile> {
+    match &log.destination {
+        AccessDestination::Stdout => None,
+        AccessDestination::File(path) => Some(OwnFile::new("file in [access_log]", path)),
+    }
 }
 
 /// Returns the files of sinks.

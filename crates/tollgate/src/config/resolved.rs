@@ -9,6 +9,7 @@ use std::time::Duration;
 use tollgate_log::{LogOptions, SinkPlace};
 use tollgate_server::{Ack, AuthSpec, ServerOptions, SourceFile};
 
+use super::access_log::AccessLogConfig;
 use super::ack::AwaitedSink;
 use super::acme::Acme;
 use super::admin::Admin;
@@ -43,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) acme: Option<Acme>,
     /// The address of the admin listener, and the clients that it answers.
     pub(crate) admin: Admin,
+    /// The access log. `None`: no request gets a line.
+    pub(crate) access_log: Option<AccessLogConfig>,
     /// The options of the log.
     pub(crate) log: LogOptions,
     /// The process that loads rows, and the rules for loading.
@@ -68,6 +71,13 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Makes the configuration of a server in development. Such a server prints a line for each request,
+    /// unless the file has an access log.
+    pub(crate) fn show_requests(&mut self) {
+        let log = self.access_log.get_or_insert_with(AccessLogConfig::of_development);
+        self.server.access_log = Some(log.options.clone());
+    }
+
     /// Returns the number of databases that scripts may read.
     pub(crate) fn database_count(&self) -> usize {
         self.databases.len()
@@ -132,6 +142,7 @@ impl fmt::Display for Config {
         self.acme.iter().try_for_each(|acme| acme.write(f))?;
         self.admin.write(f)?;
         write_log(&self.log, f)?;
+        self.access_log.iter().try_for_each(|log| log.write(f))?;
         writeln!(f, "\n[script]")?;
         write_script(&self.server.script, f)?;
         let own_streams = self.server.streams.iter().enumerate();

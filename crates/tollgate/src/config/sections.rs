@@ -2,8 +2,8 @@
 
 use super::key::{Facts, Key};
 use super::{
-    ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database, files,
-    handler, hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store,
+    access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
+    files, handler, hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store,
     ship_volumes, sink, stream, tls, verify,
 };
 
@@ -30,6 +30,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("acme", facts(acme::KEYS)),
         ("admin", facts(admin::KEYS)),
         ("log", facts(log::KEYS)),
+        ("access_log", facts(access_log::KEYS)),
         ("script", facts(script::KEYS)),
         ("database", facts(database::KEYS)),
         ("stream", facts(stream::KEYS)),

@@ -69,6 +69,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         auths: Vec::new(),
         acme: None,
         admin: Admin::default_in(&log.dir),
+        access_log: None,
         log,
         load: LoadRules::default(),
         databases: Vec::new(),

@@ -20,11 +20,14 @@ mod server;
 mod ships;
 mod sinks;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tollgate_server::AccessReport;
 
 use super::observer::{Observer, locked};
 use super::reloads::Reloads;
 use super::seen::{Phase, Seen};
+use crate::print::counted;
 use crate::wall;
 use backends::{look_at_backend, look_at_token_keys};
 pub(crate) use code::{Code, Severity};
@@ -34,6 +37,9 @@ pub(crate) use report::{json_of, text_of};
 use routes::look_at_routes;
 use server::{look_at_descriptors, look_at_server};
 use sinks::look_at_sink;
+
+/// Time without a lost line of the access log, after which the finding ends.
+const LOSSES_CALM: Duration = Duration::from_secs(60);
 
 impl Observer {
     /// Finds the faults in the present state.
@@ -63,6 +69,7 @@ impl Observer {
         look_at_damaged(&mut health, &seen.damaged);
         look_at_descriptors(&mut health, seen.server.as_ref(), seen.process);
         look_at_reloads(&mut health, &seen.reloads);
+        look_at_access_log(&mut health, seen.access_log);
         if let Some(fault) = seen.clock {
             health.add(Code::ClockOff, fault.text());
         }
@@ -76,6 +83,14 @@ fn look_at_reloads(health: &mut Health, reloads: &Reloads) {
         let version = reloads.version;
         let text = format!("the reload at {at:.0} was refused, version {version} still serves: {reason}");
         health.add(Code::ReloadRefused, text);
+    }
+}
+
+/// Finds lines of the access log that were lost a short time ago.
+fn look_at_access_log(health: &mut Health, lines: AccessReport) {
+    if lines.lost_ago.is_some_and(|ago| ago < LOSSES_CALM) {
+        let lost = counted(lines.lost, "line");
+        health.add(Code::AccessLogLosing, format!("{lost} of the access log were lost since the start"));
     }
 }
 

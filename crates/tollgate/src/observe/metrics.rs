@@ -56,6 +56,10 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     }
     let text = "Log lines that were dropped, because stderr was not read fast enough.";
     out.family("tollgate_lines_left_out_total", Counter, text).count(&[], seen.lines_left_out);
+    let text = "Lines of the access log that were written.";
+    out.family("tollgate_access_log_lines_total", Counter, text).count(&[], seen.access_log.written);
+    let text = "Lines of the access log that were lost, because its file was too slow or a write failed.";
+    out.family("tollgate_access_log_lost_total", Counter, text).count(&[], seen.access_log.lost);
     out.finish()
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tollgate_acme::AcmeWatch;
 use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
-use tollgate_server::{ServerTls, ServerWatch};
+use tollgate_server::{AccessQueue, ServerTls, ServerWatch};
 
 use super::damage::NotedDamage;
 use super::fetching::Fetching;
@@ -55,6 +55,7 @@ pub(super) struct Inner {
     pub(super) history: Mutex<History>,
     pub(super) route_failures: Mutex<RouteFailures>,
     process: Process,
+    access_queue: Arc<AccessQueue>,
 }
 
 impl Observer {
@@ -81,6 +82,7 @@ impl Observer {
             history: Mutex::new(History::new()),
             route_failures: Mutex::default(),
             process: Process::new(),
+            access_queue: Arc::clone(&config.server.access_queue),
         }));
         observer.take(config);
         observer
@@ -197,6 +199,7 @@ impl Observer {
             reloads: locked(&inner.reloads).clone(),
             process: inner.process.usage(),
             lines_left_out: tracing_lines::left_out(),
+            access_log: inner.access_queue.report(),
             uptime: inner.begun.elapsed(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_acme::AcmeStatus;
 use tollgate_log::{LogId, LogStatus};
-use tollgate_server::ServerStatus;
+use tollgate_server::{AccessReport, ServerStatus};
 
 use super::process::Usage;
 use super::reloads::Reloads;
@@ -68,5 +68,7 @@ pub(crate) struct Seen {
     pub(crate) process: Usage,
     /// Number of log lines that were dropped.
     pub(crate) lines_left_out: u64,
+    /// Counts of the lines of the access log.
+    pub(crate) access_log: AccessReport,
     pub(crate) uptime: Duration,
 }

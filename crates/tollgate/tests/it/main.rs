@@ -3,6 +3,7 @@
 // clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod access_log;
 mod acme;
 mod acme_dns;
 mod acme_faults;

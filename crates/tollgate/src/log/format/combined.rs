@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 use tollgate_log::{Record, RecordBody, Value};
 use tollgate_server::{Source, StreamSpec};
-use tollgate_value::{CivilTime, civil_time};
 
 use super::value::push_value;
+use crate::common_log::{self, push_byte};
 use crate::print::push_formatted;
 
 /// The fields of the format that a record has.
@@ -124,36 +124,17 @@ fn push_target(out: &mut String, text: &str) {
 
 fn push_time(out: &mut String, value: Value<'_>) {
     match value {
-        Value::Timestamp(us) => match civil_time(us) {
-            Some(CivilTime { year, month, day, hour, minute, second, .. }) => {
-                let month = MONTHS[month as usize - 1];
-                push_formatted(
-                    out,
-                    format_args!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"),
-                );
-            }
-            None => out.push('-'),
-        },
+        Value::Timestamp(us) => common_log::push_time(out, us),
         _ => out.push('-'),
     }
 }
-
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Appends a value without quotes. Characters of a text that could end the field or control a terminal become
 /// `\xHH`, as in both servers.
 fn push_plain(out: &mut String, value: Value<'_>) {
     match value {
         Value::Null | Value::Text("") => out.push('-'),
-        Value::Text(text) => {
-            for byte in text.bytes() {
-                match byte {
-                    b'"' | b'\\' | 0..b' ' | 0x7f.. => push_formatted(out, format_args!("\\x{byte:02X}")),
-                    byte => out.push(char::from(byte)),
-                }
-            }
-        }
+        Value::Text(text) => text.bytes().for_each(|byte| push_byte(out, byte)),
         Value::Inet(address) => push_formatted(out, format_args!("{address}")),
         value => push_value(out, value),
     }

@@ -150,6 +150,10 @@ impl Code {
                 "correct what the reason names: the certificate before is served, and the server reads the \
                  files again when they change"
             }
+            Self::AccessLogLosing => {
+                "free space on its disk, or read its pipe faster. Else set sample or only = \"errors\" in \
+                 [access_log]"
+            }
             Self::CertificateExpires => {
                 "renew the certificate and write its files: the server reads them without a reload"
             }

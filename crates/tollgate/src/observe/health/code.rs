@@ -66,10 +66,11 @@ pub(crate) enum Code {
     CertificateSelfSigned,
     CertificateOrderFailed,
     DnsRecordLeft,
+    AccessLogLosing,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 54] = [
+    pub(crate) const ALL: [Self; 55] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -124,6 +125,7 @@ impl Code {
         Self::CertificateSelfSigned,
         Self::CertificateOrderFailed,
         Self::DnsRecordLeft,
+        Self::AccessLogLosing,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -182,6 +184,7 @@ impl Code {
             Self::CertificateSelfSigned => "certificate_self_signed",
             Self::CertificateOrderFailed => "certificate_order_failed",
             Self::DnsRecordLeft => "dns_record_left",
+            Self::AccessLogLosing => "access_log_losing",
         }
     }
 
@@ -240,7 +243,8 @@ impl Code {
             | Self::CertificateExpires
             | Self::CertificateSelfSigned
             | Self::CertificateOrderFailed
-            | Self::DnsRecordLeft => Severity::Warning,
+            | Self::DnsRecordLeft
+            | Self::AccessLogLosing => Severity::Warning,
         }
     }
 }

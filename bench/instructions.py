@@ -8,7 +8,8 @@ One connection sends packets of `--depth` requests. They request a fixed reply, 
     --proxied BYTES   a backend answers with this many bytes; one request to a packet
     --file BYTES      a file of this many bytes; one request to a packet
 
-With `--each` each request has a connection of its own. Counting begins after the first requests, because the
+With `--each` each request has a connection of its own. With `--access-log FORMAT` each request has a line in a
+file. With `--workers` only the threads of workers count. Counting begins after the first requests, because the
 instructions of a start depend on the clock. Two runs with records differ, because the log forms different
 batches.
 
@@ -95,6 +96,12 @@ SHIP = """
 [ship.main]
 dir = "handover"
 """
+#: An access log, which leads the sections of the routes.
+ACCESS_LOG = """
+[access_log]
+file = "access.log"
+format = "@FORMAT@"
+"""
 FIRST, PACKETS = 100, 500
 
 
@@ -108,12 +115,15 @@ def main():
     kinds.add_argument("--file", type=int, metavar="BYTES", help="a file of this many bytes is sent")
     parser.add_argument("--recorded", action="store_true", help="each request leaves a record")
     parser.add_argument("--each", action="store_true", help="a connection for each request")
+    parser.add_argument("--access-log", metavar="FORMAT", help="each request has a line in a file")
+    parser.add_argument("--workers", action="store_true", help="count only the threads of workers")
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="leave callgrind's counts by function there"
     )
     arguments = parser.parse_args()
     kind = kind_of(arguments)
-    instructions = count(kind, arguments.profile) / PACKETS / kind.depth
+    counted = count_of_workers(kind) if arguments.workers else count(kind, arguments.profile)
+    instructions = counted / PACKETS / kind.depth
     packets = "a connection each" if kind.is_each else f"{kind.depth} to a packet"
     print(f"{kind.name}, {packets}: {instructions:.0f} instructions a request")
 
@@ -133,6 +143,9 @@ class Kind(NamedTuple):
 
 def kind_of(arguments: argparse.Namespace) -> Kind:
     kind = content_of(arguments)
+    if form := arguments.access_log:
+        routes = ACCESS_LOG.replace("@FORMAT@", form) + kind.routes
+        kind = kind._replace(name=f"{kind.name}, access log {form}", routes=routes)
     return kind._replace(depth=1, is_each=True) if arguments.each else kind
 
 
@@ -191,7 +204,16 @@ def instructions_of_workers(more: str) -> float:
         shipped = any(Path(folder, "handover").rglob("*.seg"))
     if SHIP in more and not shipped:
         raise RuntimeError("no segment was shipped")
-    return sum(map(total_of_dump, filter(is_of_worker, dumps))) / PACKETS / kind.depth
+    return total_of_workers(dumps) / PACKETS / kind.depth
+
+
+def total_of_workers(dumps: list[str]) -> int:
+    return sum(map(total_of_dump, filter(is_of_worker, dumps)))
+
+
+def count_of_workers(kind: Kind) -> int:
+    with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
+        return total_of_workers(dumps_of(kind, folder, "--separate-threads=yes"))
 
 
 def count(kind: Kind, profile: Path | None) -> int:

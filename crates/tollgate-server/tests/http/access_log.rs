@@ -8,6 +8,7 @@ use tollgate_server::{
 };
 
 use crate::asking::get;
+use crate::auth::{PASSWORD, basic, needs, password};
 use crate::site::{Running, Site};
 use crate::throttles::hourly;
 
@@ -108,6 +109,22 @@ fn a_line_has_the_client_the_fields_and_the_id_of_its_request() {
 }
 
 #[test]
+fn a_line_names_the_caller_only_if_the_credentials_are_valid() {
+    let site = Site::new().fixed("/staff", "a").tune_route(needs(basic()));
+    let (server, lines) = site.with_access_log(AccessOnly::All).start_with_lines();
+    for (given, status, user) in [(PASSWORD, 200, Some(&b"anna"[..])), ("wrong", 401, None)] {
+        let mut peer = server.connect();
+        let credentials = password("anna", given);
+        peer.send(format!("GET /staff HTTP/1.1\r\nHost: a\r\n{credentials}\r\n"));
+        assert_eq!(peer.reply(false).status, status);
+        lines.one(|line| {
+            assert_eq!((line.status, line.user), (Some(status), user));
+            assert_eq!((line.route, line.target), (Some(&b"/staff"[..]), Some(&b"/staff"[..])));
+        });
+    }
+}
+
+#[test]
 fn a_line_tells_the_ack_level_and_the_outcome_of_the_records() {
     let (record, columns) = ("return { status = 201, record = { n = 1 } }", ["n int record.n"]);
     let start = || {
@@ -138,6 +155,21 @@ fn only_errors_leaves_out_successes_and_faults_of_clients() {
     let told = lines.take(2);
     assert!(told[0].starts_with("GET /seldom 429 ") && told[0].ends_with(" /seldom - refused"), "{told:?}");
     assert!(told[1].starts_with("GET /fails 500 ") && told[1].ends_with(" /fails - -"), "{told:?}");
+}
+
+#[test]
+fn each_refused_connection_has_a_line() {
+    const REFUSED: usize = 200;
+    let site = Site::new().fixed("/", "a").tune(|options| options.capacity.connections_max = 1);
+    let (server, lines) = site.with_access_log(AccessOnly::All).start_with_lines();
+    let mut only = server.connect();
+    only.send(get("/"));
+    only.expect("200", "a");
+    let mut peers: Vec<_> = (0..REFUSED).map(|_| server.connect()).collect();
+    peers.iter_mut().for_each(|peer| assert_eq!(peer.reply(false).status, 503));
+    let told = lines.take(REFUSED + 1);
+    assert_eq!(told[0], "GET / 200 1 / - -");
+    assert!(told[1..].iter().all(|line| line.starts_with("- - 503 ") && line.ends_with(" - - refused")));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::throttles::hourly;
 
 /// A vector of the crypt_blowfish test suite: the hash of "U*U".
 const HASH: &str = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
-const PASSWORD: &str = "U*U";
+pub(crate) const PASSWORD: &str = "U*U";
 
 /// Returns credentials of no scheme, without a limit on failures.
 pub(crate) fn spec(id: &str) -> AuthSpec {
@@ -37,7 +37,7 @@ pub(crate) fn spec(id: &str) -> AuthSpec {
 }
 
 /// Accepts the password of `anna` and `bert`.
-fn basic() -> AuthSpec {
+pub(crate) fn basic() -> AuthSpec {
     let passwords = Passwords::parse(&format!("anna:{HASH}\nbert:{HASH}\n")).unwrap();
     let basic = LoadedFile { file: "users".into(), content: Arc::new(passwords) };
     AuthSpec { basic: Some(basic), ..spec("basic") }
@@ -55,7 +55,7 @@ pub(crate) fn needs(spec: AuthSpec) -> impl FnOnce(&mut RouteSpec) {
     |route| route.auth = Some(RouteAuth { spec: Arc::new(spec), requirement: Requirement::default() })
 }
 
-fn password(name: &str, password: &str) -> String {
+pub(crate) fn password(name: &str, password: &str) -> String {
     format!("Authorization: Basic {}\r\n", STANDARD.encode(format!("{name}:{password}")))
 }
 

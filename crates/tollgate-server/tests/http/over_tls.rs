@@ -19,6 +19,7 @@ use crate::tls_client::trusting;
 
 /// Tests that cannot hold over TLS, each with the reason.
 const PLAIN_ONLY: &[(&str, &str)] = &[
+    ("access_log::each_refused_connection_has_a_line", REFUSED),
     (
         "arriving::a_silent_connection_of_a_deferred_address_does_not_count_at_once",
         "a client of TLS is not silent: it begins its handshake",

@@ -145,3 +145,19 @@ fn a_server_without_a_fault_has_no_alarm() {
     check_alarms(&app, &[], || assert!(server.connect().get("/").unwrap().is_success()));
     server.stop();
 }
+
+#[test]
+fn each_alarm_links_to_its_row_of_the_page_for_operators() {
+    let page = include_str!("../../../../docs/how-to/operate.md");
+    let text = fs::read_to_string(rules()).unwrap();
+    let alarms = text.split("- alert: ").skip(1);
+    let count = alarms
+        .map(|alarm| {
+            let name = alarm.lines().next().unwrap();
+            let link = format!("}}}}/how-to/operate.html#:~:text={name}\"");
+            assert!(alarm.contains(&link), "{name} has no runbook_url with {link}");
+            assert!(page.contains(name), "the page has no row for {name}");
+        })
+        .count();
+    assert!(count > 40, "{count}");
+}

@@ -7,7 +7,7 @@ use tollgate_server::{
     AccessClient, AccessLogOptions, AccessOnly, AccessOutcome, AccessQueue, ColumnRules, RateKey, Redaction,
 };
 
-use crate::asking::get;
+use crate::asking::{get, until};
 use crate::auth::{PASSWORD, basic, needs, password};
 use crate::site::{Running, Site};
 use crate::throttles::hourly;
@@ -174,9 +174,14 @@ fn each_refused_connection_has_a_line() {
 
 #[test]
 fn a_client_that_leaves_has_a_line_with_the_state_of_its_reply() {
-    let waits = "while true do tollgate.sleep(0.01) end";
+    let waits = "local begun = 'no'
+        return function(req)
+            if req.query.begun then return begun end
+            begun = 'yes'
+            while true do tollgate.sleep(0.01) end
+        end";
     let pours = "return { write = function(out) while out:write(string.rep('x', 65536)) do end end }";
-    let site = Site::new().handler("/waits", waits).handler("/pours", pours).fixed("/body", "a");
+    let site = Site::new().script("/waits", waits).handler("/pours", pours).fixed("/body", "a");
     let (server, lines) = site.with_access_log(AccessOnly::All).start_with_lines();
     let mut peer = server.connect();
     peer.send(get("/pours"));
@@ -186,8 +191,14 @@ fn a_client_that_leaves_has_a_line_with_the_state_of_its_reply() {
     assert!(told.starts_with("GET /pours 200 ") && told.ends_with(" /pours - aborted"), "{told}");
     let mut peer = server.connect();
     peer.send(get("/waits"));
+    until(&server, "/waits?begun=1", "yes");
     peer.reset();
-    assert_eq!(lines.take(1), ["GET /waits - 0 /waits - cancelled"]);
+    // The requests of `until` have lines, too.
+    let mut told = lines.take(1);
+    while told.last().is_some_and(|line| line.starts_with("GET /waits?begun=1 200 ")) {
+        told = lines.take(1);
+    }
+    assert_eq!(told.last().unwrap(), "GET /waits - 0 /waits - cancelled");
     let mut peer = server.connect();
     peer.send("POST /absent HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc");
     peer.finish();

@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -360,6 +360,10 @@ handover: build tools versitygw
 # Runs for six minutes. PART=handshakes runs one part.
 tls: build
 	bench/study.py tls --seconds 2 $(if $(PART),--only $(PART))
+
+# Latency and processor time with the access log and without it, in five rounds one after the other. Runs for two minutes.
+access-log: build
+	bench/study.py access_log
 
 # Compares Tollgate with its peers, which are installed as root. `make bench CASE=recorded` runs one case.
 # `make bench BEFORE=path/to/tollgate` also runs another build in the same rounds.

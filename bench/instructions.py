@@ -8,10 +8,10 @@ One connection sends packets of `--depth` requests. They request a fixed reply, 
     --proxied BYTES   a backend answers with this many bytes; one request to a packet
     --file BYTES      a file of this many bytes; one request to a packet
 
-With `--each` each request has a connection of its own. With `--access-log FORMAT` each request has a line in a
-file. With `--workers` only the threads of workers count. Counting begins after the first requests, because the
-instructions of a start depend on the clock. Two runs with records differ, because the log forms different
-batches.
+With `--each` each request has a connection of its own. With `--access-log FORMAT` each request has a line in
+a file. With `--workers` only the threads of workers count. Counting begins after the first requests, because
+the instructions of a start depend on the clock. Two runs with records differ, because the log forms
+different batches.
 
 Needs valgrind. `--file` needs a version that supports openat2. Valgrind 3.19 of Debian 12 does not.
 """

@@ -26,7 +26,7 @@ fn bash_completes_commands_and_options_by_the_printed_completions() {
     app.write("tollgate.bash", &app.succeed(&["completions", "bash"]));
     output(&app, "bash", &["-n", "tollgate.bash"]);
     for (typed, offered) in
-        [("tollgate lo", "load log"), ("tollgate log v", "verify"), ("tollgate status --w", "--watch")]
+        [("tollgate lo", "load log"), ("tollgate log v", "verify"), ("tollgate status --w", "--watch --web")]
     {
         assert_eq!(output(&app, "bash", &["-c", COMPLETE, "bash", typed]).trim_end(), offered, "{typed}");
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollgate_server::{AccessClient, AccessLine};
 use tollgate_value::{CivilTime, civil_time};
 
-use crate::common_log::{push_byte, push_escape, push_time};
+use crate::common_log::{is_plain, push_escape, push_padded, push_time};
 use crate::config::{AccessField, AccessForm, AccessFormat, TemplatePart};
 use crate::print::{push_formatted, push_json_string};
 use crate::tracing_lines::is_misleading;
@@ -44,12 +44,14 @@ fn push_field(out: &mut String, line: &AccessLine<'_>, field: AccessField, is_qu
         }
         AccessField::Request => push_request(out, line, is_quoted),
         AccessField::Status => push_status(out, line),
-        AccessField::ReplyBytes => push_formatted(out, format_args!("{}", line.reply_bytes)),
+        AccessField::ReplyBytes => push_padded(out, line.reply_bytes, 1),
         AccessField::TookSeconds => {
             let (seconds, ms) = (line.took_us / 1_000_000, line.took_us % 1_000_000 / 1000);
-            push_formatted(out, format_args!("{seconds}.{ms:03}"));
+            push_padded(out, seconds, 1);
+            out.push('.');
+            push_padded(out, ms, 3);
         }
-        AccessField::TookUs => push_formatted(out, format_args!("{}", line.took_us)),
+        AccessField::TookUs => push_padded(out, line.took_us, 1),
         AccessField::Protocol => out.push_str(line.protocol.unwrap_or("-")),
         AccessField::Ack => out.push_str(line.ack.unwrap_or("-")),
         AccessField::Outcome => out.push_str(line.outcome.name().unwrap_or("-")),
@@ -81,8 +83,13 @@ fn push_text(out: &mut String, text: Option<&[u8]>, is_quoted: bool) {
     match text {
         None | Some([]) => out.push('-'),
         Some(text) => {
-            for &byte in text {
-                if byte == b' ' && !is_quoted { push_escape(out, byte) } else { push_byte(out, byte) }
+            let is_kept = |byte: u8| is_plain(byte) && (is_quoted || byte != b' ');
+            let kept_bytes = text.iter().take_while(|byte| is_kept(**byte)).count();
+            let (kept, rest) = text.split_at(kept_bytes);
+            // Plain bytes are ASCII.
+            out.push_str(str::from_utf8(kept).unwrap_or_default());
+            for &byte in rest {
+                if is_kept(byte) { out.push(char::from(byte)) } else { push_escape(out, byte) }
             }
         }
     }
@@ -98,7 +105,7 @@ fn push_client(out: &mut String, client: AccessClient) {
 
 fn push_status(out: &mut String, line: &AccessLine<'_>) {
     match line.status {
-        Some(status) => push_formatted(out, format_args!("{status}")),
+        Some(status) => push_padded(out, u64::from(status), 3),
         None => out.push('-'),
     }
 }
@@ -107,11 +114,14 @@ fn push_status(out: &mut String, line: &AccessLine<'_>) {
 fn push_iso(out: &mut String, time_us: i64) {
     match civil_time(time_us) {
         Some(CivilTime { year, month, day, hour, minute, second, .. }) => {
-            let us = time_us.rem_euclid(1_000_000);
-            push_formatted(
-                out,
-                format_args!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z"),
-            );
+            push_padded(out, year.unsigned_abs(), 4);
+            for (separator, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
+                out.push(separator);
+                push_padded(out, number.unsigned_abs(), 2);
+            }
+            out.push('.');
+            push_padded(out, time_us.rem_euclid(1_000_000).unsigned_abs(), 6);
+            out.push('Z');
         }
         None => out.push('-'),
     }

@@ -41,6 +41,32 @@ RELEASE = RUSTFLAGS="$(RUSTFLAGS) --remap-path-prefix=$(CARGO_FOLDER)/registry/s
 build:
 	$(RELEASE) build --release --locked -p tollgate
 
+# The files of a release, in target/dist: archive, deb, rpm, OCI image, SBOM, licences, SHA256SUMS.
+# `make dist TARGETS="x86_64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-gnu"` makes more, and
+# names what is missing for them. BINARY= takes a program that is built already. The packages of Debian are
+# installed if they are missing (as root).
+dist: dist-tools
+	tools/make_dist.py $(if $(TARGETS),--targets "$(TARGETS)") $(if $(BINARY),--binary $(BINARY)) $(if $(PAGES_FROM),--pages-from $(PAGES_FROM))
+
+# Installs the deb into a new Debian 12 with a running systemd, upgrades, removes and purges it, and runs the archive
+# and the image (as root). The next version is the same program with a higher number.
+dist-test: dist
+	tools/make_dist.py --binary $(or $(BINARY),target/release/tollgate) $(if $(PAGES_FROM),--pages-from $(PAGES_FROM)) \
+	  --out target/dist-test/next --version 99.0.0
+	tests/packages/run.py
+
+.PHONY: dist dist-test dist-tools install
+dist-tools:
+	@which dpkg-shlibdeps rpmbuild debootstrap lintian umoci systemd-nspawn >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm debootstrap lintian umoci systemd-container; }
+
+# Copies the program, units, manual pages, completions, documentation and a first configuration:
+# `make install PREFIX=/usr DESTDIR=/tmp/root`. `systemd-sysusers` then makes the user of the unit.
+PREFIX ?= /usr/local
+install: build
+	strip -o target/release/tollgate.stripped target/release/tollgate
+	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" dist/install.sh target/release/tollgate.stripped
+
 # All tests, also those after a test binary that failed. The tests of HTTP run a second time, over TLS. What the tests of
 # faults and power cuts need is installed if it is missing (as root). The tests of stores need versitygw, which Go builds
 # once in four minutes. The tests of ACME need Pebble, which Go builds once in a minute.

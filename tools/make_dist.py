@@ -5,8 +5,8 @@ For each target: the stripped binary in an archive, a package of Debian, an RPM,
 licences of all crates. SHA256SUMS has their digests. `make build` builds the program, unless `--binary` names
 one. The same binary and commit give the same bytes in each run.
 
-`--pages-from` names a binary of this machine that prints the manual pages and completions. It is needed if the
-target is for another processor. Targets:
+`--pages-from` names a binary of this machine that prints the manual pages and completions. It is needed if
+the target is for another processor. Targets:
 
     x86_64-unknown-linux-gnu    the libraries of this machine
     x86_64-unknown-linux-musl   a static binary, linked by zig
@@ -37,7 +37,13 @@ HERE = f"{platform.machine()}-unknown-linux-gnu"
 #: A stripped binary is smaller than this, so that an upgrade over a slow link stays short.
 BINARY_BYTES_MAX = 30_000_000
 #: Programs that the script starts, with the package of Debian that has each of them.
-TOOLS = {"dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "rpmbuild": "rpm", "strip": "binutils", "cargo": "rustup"}
+TOOLS = {
+    "dpkg-deb": "dpkg",
+    "dpkg-shlibdeps": "dpkg-dev",
+    "rpmbuild": "rpm",
+    "strip": "binutils",
+    "cargo": "rustup",
+}
 
 
 def arguments():
@@ -86,7 +92,11 @@ def write_target(target: str, options: argparse.Namespace) -> list[Path]:
         stage(release, tree)
         found = crates(target)
         licences = write_licences(release, found, options.out)
-        written = [licences, write_sbom(release, found, options.out), write_archive(release, tree, options.out)]
+        written = [
+            licences,
+            write_sbom(release, found, options.out),
+            write_archive(release, tree, options.out),
+        ]
         # A static binary belongs to no distribution. It is for the archive and the image.
         if not target.endswith("musl"):
             written += [writer(release, tree, licences, options.out) for writer in (write_deb, write_rpm)]

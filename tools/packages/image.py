@@ -1,7 +1,7 @@
 """The OCI image, as an archive that podman, Docker, skopeo and containerd load. No daemon makes it.
 
-Its only layer has the program, the libraries that it loads, the public certificates and the first configuration.
-It has no shell.
+Its only layer has the program, the libraries that it loads, the public certificates and the first
+configuration. It has no shell.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ MEDIA = "application/vnd.oci.image"
 
 
 def libraries(binary: Path) -> list[Path]:
-    """Returns the libraries of this machine that a binary loads, with the loader. A static binary has none."""
+    """Returns the libraries of this machine that a binary loads, with the loader. A static one has none."""
     if "INTERP" not in output("readelf", "--program-headers", binary):
         return []
     found = output("ldd", binary)
@@ -31,16 +31,21 @@ def libraries(binary: Path) -> list[Path]:
 
 
 def configuration(staged: Path) -> bytes:
-    """Returns the first configuration. In a container it listens on all addresses, so that the port can be mapped."""
+    """Returns the first configuration, which listens on all addresses, so that the port can be mapped."""
     text = (staged / "etc/tollgate/tollgate.toml").read_text()
-    changed = text.replace('["127.0.0.1:8080"]', '["0.0.0.0:8080"]').replace(" on 127.0.0.1:8080.", " on port 8080.")
+    changed = text.replace('["127.0.0.1:8080"]', '["0.0.0.0:8080"]').replace(
+        " on 127.0.0.1:8080.", " on port 8080."
+    )
     assert changed != text, "the first configuration listens on another address"
     return changed.encode()
 
 
 def layer(release: Release, staged: Path, licences: Path) -> bytes:
     files = {
-        "etc/passwd": (f"tollgate:x:{USER}:{USER}:Tollgate server:/var/lib/tollgate:/sbin/nologin\n".encode(), 0o644),
+        "etc/passwd": (
+            f"tollgate:x:{USER}:{USER}:Tollgate server:/var/lib/tollgate:/sbin/nologin\n".encode(),
+            0o644,
+        ),
         "etc/group": (f"tollgate:x:{USER}:\n".encode(), 0o644),
         "etc/nsswitch.conf": (b"hosts: files dns\n", 0o644),
         "etc/ssl/certs/ca-certificates.crt": (CERTIFICATES.read_bytes(), 0o644),
@@ -51,7 +56,7 @@ def layer(release: Release, staged: Path, licences: Path) -> bytes:
     }
     files |= {str(path).lstrip("/"): (path.read_bytes(), 0o755) for path in libraries(release.binary)}
     parents = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."}
-    folders = dict.fromkeys(parents | {"var", "var/lib"}, (0o755, 0))
+    folders = dict.fromkeys(parents | {"dev", "proc", "sys", "var", "var/lib"}, (0o755, 0))
     folders |= {"tmp": (0o1777, 0), "var/lib/tollgate": (0o750, USER)}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -108,13 +113,19 @@ def write_image(release: Release, staged: Path, licences: Path, out: Path) -> Pa
     plain = layer(release, staged, licences)
     blobs = Blobs()
     layers = [blobs.add("layer.v1.tar+gzip", packed(plain))]
-    config = blobs.add_json("config.v1+json", settings(release, f"sha256:{hashlib.sha256(plain).hexdigest()}"))
+    config = blobs.add_json(
+        "config.v1+json", settings(release, f"sha256:{hashlib.sha256(plain).hexdigest()}")
+    )
     manifest = blobs.add_json(
         "manifest.v1+json",
         {"schemaVersion": 2, "mediaType": f"{MEDIA}.manifest.v1+json", "config": config, "layers": layers},
     )
     manifest["platform"] = {"architecture": release.debian, "os": "linux"}
-    manifest["annotations"] = {"org.opencontainers.image.ref.name": release.version}
+    # umoci and skopeo read the first name, Docker and containerd the second one.
+    manifest["annotations"] = {
+        "org.opencontainers.image.ref.name": release.version,
+        "io.containerd.image.name": f"docker.io/library/tollgate:{release.version}",
+    }
     index = {"schemaVersion": 2, "mediaType": f"{MEDIA}.index.v1+json", "manifests": [manifest]}
     path = out / f"tollgate-{release.version}-{release.debian}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:

@@ -1,4 +1,4 @@
-"""What a binary consists of: the crates with their licences, as a CycloneDX document and as a text for people."""
+"""The crates of a binary with their licences, as a CycloneDX document and as a text for people."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ class Crate(NamedTuple):
 
 
 def crates(target: str) -> list[Crate]:
-    """Returns the crates that are linked into the program, without those of the workspace."""
+    """Returns the crates that are linked into the program, without the crates of the workspace."""
     tree = output(
         "cargo", "tree", "--locked", "--package", "tollgate", "--target", target,
         "--edges", "normal,build", "--prefix", "none", "--format", "{p}", cwd=ROOT,
@@ -61,7 +61,7 @@ def component(crate: Crate) -> dict:
 
 
 def write_sbom(release: Release, found: list[Crate], out: Path) -> Path:
-    """Writes a CycloneDX 1.5 document. Its serial number follows from its content, so it is equal in each run."""
+    """Writes a CycloneDX 1.5 document. Its serial number follows from its content."""
     program = {
         "type": "application",
         "bom-ref": "tollgate",

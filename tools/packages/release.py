@@ -68,7 +68,9 @@ def stage(release: Release, destination: Path) -> None:
     output(ROOT / "dist/install.sh", release.binary, env=release.environment | variables)
 
 
-def entry(name: str, mode: int, seconds: int, kind: bytes = tarfile.REGTYPE, owner: int = 0) -> tarfile.TarInfo:
+def entry(
+    name: str, mode: int, seconds: int, kind: bytes = tarfile.REGTYPE, owner: int = 0
+) -> tarfile.TarInfo:
     found = tarfile.TarInfo(name)
     found.mode, found.mtime, found.type, found.uid, found.gid = mode, seconds, kind, owner, owner
     return found
@@ -81,7 +83,7 @@ def add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int, sec
 
 
 def add_tree(archive: tarfile.TarFile, folder: Path, prefix: str, seconds: int) -> None:
-    """Adds files and folders in the order of their names. All belong to root and have the date of the commit."""
+    """Adds files and folders in the order of their names. All belong to root and have the same date."""
     for path in sorted(folder.rglob("*")):
         name = prefix + path.relative_to(folder).as_posix()
         if path.is_symlink():

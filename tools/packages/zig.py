@@ -21,7 +21,9 @@ class Linked(NamedTuple):
 
 TARGETS = {
     # zig brings the start files and the libraries of musl and of C++, so rustc must not add its own.
-    "x86_64-unknown-linux-musl": Linked("x86_64-linux-musl", "-C link-self-contained=no -C target-feature=+crt-static"),
+    "x86_64-unknown-linux-musl": Linked(
+        "x86_64-linux-musl", "-C link-self-contained=no -C target-feature=+crt-static"
+    ),
     "aarch64-unknown-linux-gnu": Linked("aarch64-linux-gnu.2.28", ""),
 }
 
@@ -40,7 +42,7 @@ def missing(target: str) -> list[str]:
 
 
 def wrapper(name: str, command: str) -> Path:
-    """Writes a program that starts zig as a compiler. The target that cc adds has a form that zig does not know."""
+    """Writes a program that starts zig as a compiler, without the target that cc adds in another form."""
     path = FOLDER / "wrappers" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Tries the files of `make dist`, as root: `tests/packages/run.py [--dist FOLDER] [--next FOLDER]`.
+
+Installs the deb into a new Debian 12 whose systemd runs, and sends requests. Then upgrades, removes and
+purges it. Unpacks the archive and the image, and runs their server. `--next` has the deb of a later version.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from machine import ROOT, Machine, eventually, run
+
+CONFIGURATION = "/etc/tollgate/tollgate.toml"
+STATE = "/var/lib/tollgate"
+DATABASE = f"{STATE}/tollgate.sqlite"
+URL = "http://127.0.0.1:8080/score?x=20"
+REPLY = '{"score":41}'
+#: From the command of the installation to the row.
+ROW_WITHIN_S = 60
+#: CAP_NET_BIND_SERVICE is the only capability of the unit.
+CAPABILITIES = f"{1 << 10:016x}"
+
+
+#: The administrator adds these lines before the upgrade. The server opens files by openat2, which some
+#: sandboxes forbid.
+OWN_LINES = """
+[[route]]
+path  = "/documents/*"
+files = "/usr/share/doc/tollgate"
+"""
+
+
+def expect(is_true: bool, text: str) -> None:
+    if not is_true:
+        sys.exit(f"failed: {text}")
+
+
+def step(text: str) -> None:
+    print(f"ok: {text}", flush=True)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    expect(len(found) == 1, f"{folder} has {len(found)} files {pattern}, expected is one")
+    return found[0]
+
+
+def score(machine: Machine) -> None:
+    expect(machine.output("curl", "-sS", "--fail", URL) == REPLY, "the reply is not the score")
+
+
+def rows(machine: Machine) -> int:
+    done = machine.run("sqlite3", "-readonly", DATABASE, "SELECT count(*) FROM scores")
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
+def unit(machine: Machine, field: str, name: str = "tollgate.service") -> str:
+    return machine.output("systemctl", "show", "--property", field, "--value", name).strip()
+
+
+def install(machine: Machine, deb: Path) -> str:
+    shutil.copy(deb, machine.folder / "root")
+    path = f"/root/{deb.name}"
+    return machine.output("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", path)
+
+
+def check_first_row(machine: Machine, deb: Path) -> None:
+    begun = time.monotonic()
+    install(machine, deb)
+    expect(unit(machine, "ActiveState") == "active", "the unit does not run after the installation")
+    expect(unit(machine, "UnitFileState") == "enabled", "the unit is not enabled")
+    expect(unit(machine, "UnitFileState", "tollgate.socket") == "disabled", "the socket is enabled")
+    score(machine)
+    eventually("the first row", lambda: rows(machine) == 1, ROW_WITHIN_S - (time.monotonic() - begun))
+    step(f"apt install, start of the unit, reply, row in SQLite: {time.monotonic() - begun:.1f} s")
+
+
+def check_sandbox(machine: Machine) -> None:
+    """Reads the rights of the running server from the kernel."""
+    status = machine.output("cat", f"/proc/{unit(machine, 'MainPID')}/status")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    user = machine.output("id", "-u", "tollgate").strip()
+    expect(fields["Uid"].split() == [user] * 4, f"the server runs as {fields['Uid']}")
+    expect(fields["CapBnd"] == CAPABILITIES, f"the server has the capabilities {fields['CapBnd']}")
+    expect(fields["NoNewPrivs"] == "1", "the server may get new rights")
+    before = int(machine.output("grep", "-oP", r"Seccomp_filters:\s*\K\d+", "/proc/1/status"))
+    expect(int(fields["Seccomp_filters"]) > before, "the filters of system calls of the unit are not active")
+    machine.output("systemctl", "reload", "tollgate")
+    step("user, capabilities, filters of system calls, reload")
+
+
+def check_tools(machine: Machine) -> None:
+    expect("ALL WELL" in machine.output("tollgate", "status", CONFIGURATION), "status is not ALL WELL")
+    machine.output("tollgate", "check", CONFIGURATION)
+    units = [f"/lib/systemd/system/tollgate.{kind}" for kind in ("service", "socket")]
+    expect(
+        machine.output("systemd-analyze", "verify", *units) == "", "systemd-analyze finds faults of the units"
+    )
+    machine.output(
+        "bash", "-c", "source /usr/share/bash-completion/completions/tollgate && complete -p tollgate"
+    )
+    expect(machine.exists("/usr/share/man/man1/tollgate.1.gz"), "there is no manual page")
+    step("status, check, systemd-analyze verify, completions, manual page")
+
+
+def check_upgrade(machine: Machine, deb: Path) -> None:
+    changed = machine.read(CONFIGURATION) + OWN_LINES
+    machine.write(CONFIGURATION, changed)
+    process = unit(machine, "MainPID")
+    install(machine, deb)
+    expect(machine.read(CONFIGURATION) == changed, "the upgrade changed the configuration")
+    expect(unit(machine, "MainPID") != process, "the upgrade did not restart the server")
+    score(machine)
+    machine.output("curl", "-sS", "--fail", "http://127.0.0.1:8080/documents/README.md")
+    eventually("the row after the upgrade", lambda: rows(machine) == 2)
+    machine.output("tollgate", "audit", "--config", CONFIGURATION)
+    step("upgrade: the configuration and the rows are kept, the audit is exact, static files")
+
+
+def check_socket(machine: Machine) -> None:
+    """Connections wait in the socket of systemd while the server restarts."""
+    own = machine.read(CONFIGURATION)
+    machine.write(CONFIGURATION, own.replace('["127.0.0.1:8080"]', '["systemd:web"]'))
+    machine.output("systemctl", "stop", "tollgate.service")
+    machine.output("systemctl", "enable", "--now", "tollgate.socket")
+    machine.output("systemctl", "start", "tollgate.service")
+    restart = subprocess.Popen(
+        ["nsenter", "--target", str(machine.init), "--all", "systemctl", "restart", "tollgate"]
+    )
+    count = 0
+    while restart.poll() is None or count == 0:
+        score(machine)
+        count += 1
+    expect(restart.returncode == 0, "the restart failed")
+    machine.output("systemctl", "disable", "--now", "tollgate.socket")
+    machine.write(CONFIGURATION, own)
+    machine.output("systemctl", "restart", "tollgate.service")
+    score(machine)
+    step(f"socket of systemd: {count} new connections during a restart, none was refused")
+
+
+def check_end(machine: Machine, deb: Path) -> None:
+    kept = rows(machine)
+    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes"]
+    machine.output(*apt, "remove", "tollgate")
+    expect(machine.run("curl", "-sS", URL).returncode != 0, "a server runs after remove")
+    expect(machine.exists(CONFIGURATION), "remove deleted the configuration")
+    text = machine.output(*apt, "purge", "tollgate")
+    expect(f"kept {STATE}" in text, f"purge does not name the folder that it keeps: {text}")
+    expect(not machine.exists("/etc/tollgate"), "purge kept the configuration")
+    expect(
+        not machine.exists("/etc/systemd/system/multi-user.target.wants/tollgate.service"),
+        "the unit is enabled",
+    )
+    expect(bool(list((machine.folder / STATE.lstrip("/") / "log").iterdir())), "purge deleted the log")
+    install(machine, deb)
+    score(machine)
+    eventually("the rows after a new installation", lambda: rows(machine) == kept + 1)
+    step("remove, purge, new installation: log and rows are kept")
+
+
+def check_archive(machine: Machine, archive: Path) -> None:
+    """Follows docs/how-to/install.md for systems without a package."""
+    machine.output("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "purge", "tollgate")
+    shutil.rmtree(machine.folder / STATE.lstrip("/"))
+    machine.output("deluser", "--quiet", "--system", "tollgate")
+    shutil.copy(archive, machine.folder / "root")
+    unpack = ["tar", "-xzf", f"/root/{archive.name}", "-C", "/", "--strip-components=1", "--no-same-owner"]
+    machine.output(*unpack, "--skip-old-files", "--keep-directory-symlink")
+    machine.output("systemd-sysusers")
+    machine.output("systemctl", "daemon-reload")
+    machine.output("systemctl", "enable", "--now", "tollgate.service")
+    score(machine)
+    eventually("the row of the archive", lambda: rows(machine) == 1)
+    step("archive: user by systemd-sysusers, unit, reply, row")
+
+
+def check_image(image: Path, folder: Path) -> None:
+    """Unpacks the image by umoci, and runs its command in a chroot as its user, with a network of its own."""
+    layout, bundle = folder / "layout", folder / "bundle"
+    layout.mkdir()
+    run("tar", "-xf", image, "-C", layout, check=True)
+    (tag,) = run("umoci", "ls", "--layout", layout, check=True).stdout.split()
+    run("umoci", "unpack", "--image", f"{layout}:{tag}", bundle, check=True)
+    process, root = json.loads((bundle / "config.json").read_text())["process"], bundle / "rootfs"
+    user = f"{process['user']['uid']}:{process['user']['gid']}"
+    inside = (
+        f'mount -t proc proc {root}/proc && ip link set lo up && exec chroot --userspec={user} {root} "$@"'
+    )
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
+    log = (folder / "image.log").open("w+")
+    server = subprocess.Popen([*command, *process["args"]], stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        eventually("the start of the image", lambda: "serving" in server.stdout.readline())
+        (child,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        within = ["nsenter", "--target", child, "--net", "--mount", "--pid"]
+        expect(run(*within, "curl", "-sS", URL).stdout == REPLY, "the reply of the image is not the score")
+        query = ["sqlite3", "-readonly", root / DATABASE.lstrip("/"), "SELECT count(*) FROM scores"]
+        eventually("the row of the image", lambda: run(*query).stdout == "1\n")
+        status = ["chroot", "--userspec", user, root, process["args"][0], "status", CONFIGURATION]
+        expect("ALL WELL" in run(*within, *status).stdout, "the image is not ALL WELL")
+    finally:
+        server.kill()
+        server.wait()
+        log.close()
+    step("image: unpacked by umoci, reply, row, status")
+
+
+def check_lintian(deb: Path) -> None:
+    done = run("lintian", "--allow-root", "--fail-on", "error,warning", deb)
+    expect(done.returncode == 0, f"lintian: {done.stdout}{done.stderr}")
+    step("lintian has no errors and no warnings")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--dist", type=Path, default=ROOT / "target/dist")
+    parser.add_argument("--next", type=Path, default=ROOT / "target/dist-test/next")
+    options = parser.parse_args()
+    first, later = only(options.dist, "*.deb"), only(options.next, "*.deb")
+    check_lintian(first)
+    with tempfile.TemporaryDirectory(dir=ROOT / "target") as folder:
+        check_image(only(options.dist, "*.oci.tar"), Path(folder))
+        machine = Machine(Path(folder, "machine"))
+        try:
+            check_first_row(machine, first)
+            check_sandbox(machine)
+            check_tools(machine)
+            check_upgrade(machine, later)
+            check_socket(machine)
+            check_end(machine, later)
+            check_archive(machine, only(options.dist, "*.tar.gz"))
+        finally:
+            machine.close()
+
+
+if __name__ == "__main__":
+    main()

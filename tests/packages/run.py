@@ -65,8 +65,8 @@ def unit(machine: Machine, field: str, name: str = "tollgate.service") -> str:
 
 
 def install(machine: Machine, deb: Path) -> str:
-    shutil.copy(deb, machine.folder / "root")
-    path = f"/root/{deb.name}"
+    shutil.copy(deb, machine.folder / "srv")
+    path = f"/srv/{deb.name}"
     return machine.output("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", path)
 
 
@@ -170,8 +170,8 @@ def check_archive(machine: Machine, archive: Path) -> None:
     machine.output("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes", "purge", "tollgate")
     shutil.rmtree(machine.folder / STATE.lstrip("/"))
     machine.output("deluser", "--quiet", "--system", "tollgate")
-    shutil.copy(archive, machine.folder / "root")
-    unpack = ["tar", "-xzf", f"/root/{archive.name}", "-C", "/", "--strip-components=1", "--no-same-owner"]
+    shutil.copy(archive, machine.folder / "srv")
+    unpack = ["tar", "-xzf", f"/srv/{archive.name}", "-C", "/", "--strip-components=1", "--no-same-owner"]
     machine.output(*unpack, "--skip-old-files", "--keep-directory-symlink")
     machine.output("systemd-sysusers")
     machine.output("systemctl", "daemon-reload")

@@ -43,22 +43,26 @@ build:
 
 # The files of a release, in target/dist: archive, deb, rpm, OCI image, SBOM, licences, SHA256SUMS.
 # `make dist TARGETS="x86_64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-gnu"` makes more, and
-# names what is missing for them. BINARY= takes a program that is built already. The packages of Debian are
-# installed if they are missing (as root).
+# names what is missing for them. BINARY= takes a program that is built already. Packages of Debian that are
+# missing are installed (as root).
 dist: dist-tools
 	tools/make_dist.py $(if $(TARGETS),--targets "$(TARGETS)") $(if $(BINARY),--binary $(BINARY)) $(if $(PAGES_FROM),--pages-from $(PAGES_FROM))
 
 # Installs the deb into a new Debian 12 with a running systemd, upgrades, removes and purges it, and runs the archive
 # and the image (as root). The next version is the same program with a higher number.
-dist-test: dist
+dist-test: dist dist-test-tools
 	tools/make_dist.py --binary $(or $(BINARY),target/release/tollgate) $(if $(PAGES_FROM),--pages-from $(PAGES_FROM)) \
 	  --out target/dist-test/next --version 99.0.0
 	tests/packages/run.py
+	tests/packages/deployment.py $(if $(BINARY),--binary $(BINARY))
 
-.PHONY: dist dist-test dist-tools install
+.PHONY: dist dist-test dist-tools dist-test-tools install
 dist-tools:
-	@which dpkg-shlibdeps rpmbuild debootstrap lintian umoci systemd-nspawn >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm debootstrap lintian umoci systemd-container; }
+	@which dpkg-shlibdeps rpmbuild >/dev/null || { apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm; }
+dist-test-tools:
+	@PATH="$$PATH:/usr/sbin" which debootstrap lintian umoci systemd-nspawn sqlite3 nginx haproxy caddy openssl >/dev/null && \
+	$(PYTHON) -c "import yaml" || { apt-get update && apt-get install -y --no-install-recommends \
+	  debootstrap lintian umoci systemd-container sqlite3 nginx haproxy caddy openssl iproute2 python3-yaml; }
 
 # Copies the program, units, manual pages, completions, documentation and a first configuration:
 # `make install PREFIX=/usr DESTDIR=/tmp/root`. `systemd-sysusers` then makes the user of the unit.

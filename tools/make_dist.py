@@ -123,7 +123,9 @@ def main() -> None:
             faults.append(f"{target}: missing is {'; '.join(missing)}")
         else:
             written += write_target(target, options)
-    for path in [*written, write_sums(written, options.out)]:
+    if written:
+        written.append(write_sums(written, options.out))
+    for path in written:
         print(f"{path.stat().st_size:>12,}  {path}")
     if faults:
         sys.exit("\n".join(faults))

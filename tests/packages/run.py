@@ -178,7 +178,12 @@ def check_archive(machine: Machine, archive: Path) -> None:
     machine.output("systemctl", "enable", "--now", "tollgate.service")
     score(machine)
     eventually("the row of the archive", lambda: rows(machine) == 1)
-    step("archive: user by systemd-sysusers, unit, reply, row")
+    process = unit(machine, "MainPID")
+    machine.output(*unpack, "--keep-directory-symlink", f"{archive.name.removesuffix('.tar.gz')}/usr")
+    machine.output("systemctl", "restart", "tollgate.service")
+    expect(unit(machine, "MainPID") != process, "the server did not restart with the binary of the archive")
+    score(machine)
+    step("archive: user by systemd-sysusers, unit, reply, row, upgrade")
 
 
 def check_image(image: Path, folder: Path) -> None:

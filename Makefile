@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build dist dist-test dist-tools dist-test-tools install test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -56,7 +56,6 @@ dist-test: dist dist-test-tools
 	tests/packages/run.py
 	tests/packages/deployment.py $(if $(BINARY),--binary $(BINARY))
 
-.PHONY: dist dist-test dist-tools dist-test-tools install
 dist-tools:
 	@which dpkg-shlibdeps rpmbuild >/dev/null || { apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm; }
 dist-test-tools:
@@ -417,6 +416,7 @@ bench-smoke:
 # kills and faults. Runs for some hours (as root).
 nightly: build rules
 	$(MAKE) docs-test STRICT=1 BINARY=target/release/tollgate
+	$(MAKE) dist dist-test
 	for run in stores crash ship-crash ship-kills fleet volumes uploads reloads abuse; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the

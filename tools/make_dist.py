@@ -34,7 +34,7 @@ from packages.rpm import write_rpm
 
 OUT = ROOT / "target/dist"
 HERE = f"{platform.machine()}-unknown-linux-gnu"
-#: A stripped binary is smaller than this, so that an upgrade over a slow link stays short.
+#: A stripped binary that this script builds is smaller than this. The goal is 30,000,000.
 BINARY_BYTES_MAX = 33_000_000
 #: Programs that the script starts, with the package of Debian that has each of them.
 TOOLS = {
@@ -69,7 +69,7 @@ def build(target: str) -> Path:
     return zig.build(target)
 
 
-def strip(binary: Path, target: str, to: Path) -> Path:
+def strip(binary: Path, target: str, to: Path, bytes_max: int | None) -> Path:
     """Copies the binary without symbols. The strip of binutils knows only the processor of this machine."""
     if target.split("-")[0] == platform.machine():
         output("strip", "--strip-all", "-o", to, binary)
@@ -77,14 +77,16 @@ def strip(binary: Path, target: str, to: Path) -> Path:
         zig.strip(binary, to)
     to.chmod(0o755)
     size = to.stat().st_size
-    if size >= BINARY_BYTES_MAX:
-        fail(f"the stripped binary has {size} bytes, limit {BINARY_BYTES_MAX}. Optimise more crates for size")
+    if bytes_max and size >= bytes_max:
+        fail(f"the stripped binary has {size} bytes, limit {bytes_max}. Optimise more crates for size")
     return to
 
 
 def write_target(target: str, options: argparse.Namespace) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
-        binary = strip(options.binary or build(target), target, Path(folder, "tollgate"))
+        # A program that the caller names may be a debug build, to try the packaging.
+        bytes_max = None if options.binary else BINARY_BYTES_MAX
+        binary = strip(options.binary or build(target), target, Path(folder, "tollgate"), bytes_max)
         seconds, commit = output("git", "log", "-1", "--format=%ct %H", cwd=ROOT).split()
         pages_from = (options.pages_from or binary).resolve()
         release = Release(options.version, target, binary, pages_from, int(seconds), commit)

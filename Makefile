@@ -26,7 +26,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build dist dist-test dist-tools dist-test-tools install test browser screenshots senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build dist dist-test dist-tools dist-test-tools install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -236,6 +236,12 @@ senders:
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
 	$(CARGO) build --locked -p tollgate
 	tests/senders/run.py $(SENDERS)
+
+# A server exports spans, and the definition of OpenTelemetry reads them: tests/spans/run.py. The definition is installed
+# by pip if it is missing.
+spans:
+	$(CARGO) build --locked -p tollgate
+	$(PYTHON) tests/spans/run.py
 
 # The crash tests with many more repetitions: seeds of the log's tests, power cuts on ext4 and XFS (as root),
 # kills of a loader, and changed segments (mutants) that every command and start must survive.

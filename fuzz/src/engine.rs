@@ -44,6 +44,8 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         traces: Traces::default(),
         access_log: None,
         access_queue: Arc::default(),
+        spans: None,
+        span_queue: Arc::default(),
         routes,
         apps: Vec::new(),
         version: 1,

@@ -13,18 +13,22 @@
 //!
 //! The caller has the sockets and the hook for a DNS provider. It serves `challenges/` of the folder at
 //! `/.well-known/acme-challenge/`.
+//!
+//! [`Poster`] is the same HTTP client for other parts of the server, which post content.
 
 mod account;
 mod authority;
 mod challenges;
 mod dns;
 mod error;
+mod exchange;
 mod facts;
 mod folder;
 mod http;
 mod jws;
 mod options;
 mod order;
+mod poster;
 mod record;
 mod register;
 mod report;
@@ -37,8 +41,10 @@ mod worker;
 pub use authority::{LocalAuthority, LocalCertificate};
 pub use dns::{DnsHook, OpenDns, RecordChange};
 pub use error::AcmeError;
+pub use exchange::RetryAfter;
 pub use folder::StateFolder;
 pub use options::{AcmeOptions, ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
+pub use poster::{PostAnswer, Poster};
 pub use report::{AcmeStatus, AcmeWatch, CertificateReport, CertificateState, reports};
 pub use request::request_orders;
 pub use thread::{Acme, Prepared};

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use tollgate_tls::CertificateFacts;
 
+use crate::exchange::RetryAfter;
 use crate::facts::life;
-use crate::http::RetryAfter;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;

@@ -104,5 +104,5 @@ pub use script::ScriptSource;
 pub use shared::SharedStore;
 pub use testing::{FakeBackends, Test, TestReply, TestReplyFuture, TestRequest, TestService, TestSignature};
 pub use tls::{ClientCertificate, TlsSession};
-pub use trace::{Trace, TraceRule};
+pub use trace::{Trace, TraceParent, TraceRule};
 pub use uploads::Uploads;

@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::id::RequestId;
 use crate::memory::unlimited;
 use crate::tls::{ClientCertificate, TlsSession};
-use crate::trace::{self, Trace, TraceRule};
+use crate::trace::{Trace, TraceRule};
 
 /// A complete request, which a handler gets.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Request {
     pub caller: Option<Rc<Caller>>,
     /// Source of the trace.
     pub trace_rule: TraceRule,
+    /// Whether the span of the request is exported, if its trace begins here.
+    pub is_sampled: bool,
     /// The content, after decoding of its content coding.
     pub body: Body,
     /// Values that the scripts of one request share.
@@ -93,6 +95,7 @@ impl Request {
             time_us: 0,
             caller: None,
             trace_rule,
+            is_sampled: false,
             body: Bytes::new().into(),
             context: Context::default(),
         })
@@ -109,6 +112,7 @@ impl Request {
             time_us: shared.time_us,
             caller: shared.caller.clone(),
             trace_rule: shared.trace_rule,
+            is_sampled: shared.is_sampled,
             body: shared.body.clone(),
             context: shared.context.copied(),
         });
@@ -139,18 +143,9 @@ impl Request {
 impl Request {
     /// Returns the trace of the request, according to its rule.
     pub fn trace(&self) -> Option<Trace> {
-        let came = match self.trace_rule {
-            TraceRule::Off | TraceRule::Make => None,
-            TraceRule::Take | TraceRule::TakeOrMake => trace::came(&self.head),
-        };
-        let span = self.span();
-        match (came, self.trace_rule) {
-            (Some((id, parent, flags)), _) => Some(Trace { id, parent: Some(parent), span, flags }),
-            (None, TraceRule::TakeOrMake | TraceRule::Make) => {
-                Some(Trace { id: self.trace_id(), parent: None, span, flags: 0 })
-            }
-            (None, TraceRule::Off | TraceRule::Take) => None,
-        }
+        let parent = self.trace_rule.parent(&self.head);
+        let has_trace = parent.is_some() || self.trace_rule.makes();
+        has_trace.then(|| Trace::of(parent, self.id.uuid(), self.time_us, self.is_sampled))
     }
 
     /// Returns the fields that pass the trace to a backend.
@@ -179,20 +174,5 @@ impl Request {
     /// Returns the id of the trace, for a log line.
     pub fn trace_text(&self) -> Option<String> {
         self.trace().map(|trace| format!("{:032x}", trace.id))
-    }
-
-    /// Returns the id of a new trace. It equals the id of the request, so that an operator who has one id
-    /// also has the other.
-    fn trace_id(&self) -> u128 {
-        match self.id.uuid().as_u128() {
-            0 => u128::from(self.span()),
-            id => id,
-        }
-    }
-
-    /// Returns the span id of the request. Span ids differ even if two requests have the same id.
-    fn span(&self) -> u64 {
-        let (high, low) = self.id.uuid().as_u64_pair();
-        trace::mix(high ^ trace::mix(low ^ trace::mix(self.time_us.cast_unsigned()))).max(1)
     }
 }

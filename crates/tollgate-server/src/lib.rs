@@ -81,7 +81,7 @@ mod worker;
 mod worker_thread;
 
 pub use access_queue::{
-    AccessBatch, AccessClient, AccessLine, AccessOutcome, AccessQueue, AccessReport, TakenBatches,
+    AccessBatch, AccessClient, AccessLine, AccessOutcome, AccessQueue, AccessReport, SpanFacts, TakenBatches,
 };
 pub use app::Sources;
 pub use check::{check_scripts, methods_of, script_faults};
@@ -101,8 +101,8 @@ pub use options::{
     ListenAddress, ListenSpec, LoadedFile, MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins,
     PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds, RouteAuth, RouteLimits, RouteSpec,
     ScriptAccess, ScriptFile, SecretForm, ServerOptions, SignatureAlgorithm, SignatureEncoding,
-    SignatureKind, SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpoolOptions, Traces,
-    VerifyKeys, VerifySecret, VerifySpec,
+    SignatureKind, SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpanOptions,
+    SpoolOptions, Traces, VerifyKeys, VerifySecret, VerifySpec,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;
@@ -122,7 +122,7 @@ pub use tollgate_backend::{
 pub use tollgate_files::{Etag, FilesSpec, FolderBounds, OwnFile, Symlinks, TryPath};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{
-    CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads,
+    CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Trace, Uploads,
 };
 pub use tollgate_tls::{
     Certificate, CertificateError, CertificateFacts, CertificateFiles, ClientAuth, ClientAuthError,

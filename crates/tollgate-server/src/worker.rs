@@ -83,7 +83,11 @@ impl Worker {
             keeper,
             handshake_turn: Semaphore::new(1),
             service: RefCell::new(service),
-            access_lines: Rc::new(WorkerLines::new(&plan.options.access_queue, index)),
+            access_lines: Rc::new(WorkerLines::new(
+                &plan.options,
+                IdMaker::new().map_err(StartError::Randomness)?,
+                index,
+            )),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })
     }

@@ -33,6 +33,7 @@ mod manual;
 mod new;
 mod notify;
 mod observe;
+mod otlp;
 mod panic;
 mod print;
 mod progress;

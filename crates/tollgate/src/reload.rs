@@ -16,6 +16,7 @@ use crate::descriptors;
 use crate::destinations::Destinations;
 use crate::log::log_folder;
 use crate::observe::Observer;
+use crate::otlp::SpanExporter;
 use crate::print::{note, to_stdout};
 use crate::retyped::retyped;
 use crate::status::unanswered;
@@ -89,9 +90,10 @@ impl Present {
         log: &Log,
         destinations: &mut Destinations,
         access: &mut AccessWriter,
+        spans: &mut SpanExporter,
         observer: &Observer,
     ) -> Reloaded {
-        let reloaded = self.try_reload(server, log, destinations, access);
+        let reloaded = self.try_reload(server, log, destinations, access, spans);
         if let Some(dev) = &self.config.server.dev {
             dev.set_faults(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
         }
@@ -119,6 +121,7 @@ impl Present {
         log: &Log,
         destinations: &mut Destinations,
         access: &mut AccessWriter,
+        spans: &mut SpanExporter,
     ) -> Result<Vec<Change>, Refusal> {
         let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
         let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
@@ -135,6 +138,8 @@ impl Present {
         keep_issued(&self.config, &config)?;
         let lines = AccessWriter::prepare(self.config.access_log.as_ref(), config.access_log.as_ref())
             .map_err(|error| Refusal::Failed(format!("{error:#}")))?;
+        let export = SpanExporter::prepare(config.otlp.as_ref())
+            .map_err(|error| Refusal::Failed(format!("{error:#}")))?;
         destinations.admit(&config, log);
         config.place_awaited(|sink| destinations.sinks.place_of(sink));
         config.server.version = self.version.number + 1;
@@ -143,7 +148,7 @@ impl Present {
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
         destinations.change(&self.config, &config, log);
-        if let Err(error) = access.apply(lines) {
+        if let Err(error) = access.apply(lines).and(spans.apply(export)) {
             tracing::error!("{error:#}");
         }
         config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));

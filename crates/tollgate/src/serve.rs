@@ -33,6 +33,7 @@ use crate::dev;
 use crate::event::{Event, Stop};
 use crate::local_tls;
 use crate::observe::Observer;
+use crate::otlp::SpanExporter;
 use crate::panic::abort_on_panic;
 use crate::print::note;
 use crate::reload::Present;
@@ -99,6 +100,8 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     }
     let https = local_tls::line_of(&command, &addresses)?;
     access.apply(AccessWriter::prepare(None, config.access_log.as_ref())?)?;
+    let mut spans = SpanExporter::new(&config.server.span_queue);
+    spans.apply(SpanExporter::prepare(config.otlp.as_ref())?)?;
     let reporters = Reporters::start(&config)?;
     let log = open_log(&config, &reporters, teller.clone())?;
     let mut destinations = Destinations::follow(&config, &log);
@@ -126,12 +129,14 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         destinations: &mut destinations,
         certificates: &mut certificates,
         access: &mut access,
+        spans: &mut spans,
     };
     let stop = wait(&events, &mut present, &mut running, &reporters);
     delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
     access.finish();
+    spans.finish();
     drop(control);
     let failure = match (stop, log.close()) {
         (Stop::LogFailed(reason), _) => Some(reason),
@@ -332,6 +337,7 @@ struct Running<'a> {
     destinations: &'a mut Destinations,
     certificates: &'a mut AcmeCertificates,
     access: &'a mut AccessWriter,
+    spans: &'a mut SpanExporter,
 }
 
 /// Waits for a reason to stop. Handles orders until then.
@@ -378,9 +384,9 @@ fn wait(
 }
 
 fn reload(present: &mut Present, running: &mut Running<'_>, reporters: &Reporters) -> Reloaded {
-    let Running { server, log, destinations, certificates, access } = running;
+    let Running { server, log, destinations, certificates, access, spans } = running;
     reporters.notifier.reloading();
-    let reloaded = present.reload(server, log, destinations, access, &reporters.observer);
+    let reloaded = present.reload(server, log, destinations, access, spans, &reporters.observer);
     if reloaded.code == 0 {
         certificates.change(&present.config, &server.watch());
     }

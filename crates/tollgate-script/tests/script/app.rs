@@ -99,6 +99,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         time_us: 1_700_000_000_123_456,
         caller: None,
         trace_rule: TraceRule::TakeOrMake,
+        is_sampled: false,
         body: Bytes::copy_from_slice(body).into(),
         context: Context::default(),
         head,

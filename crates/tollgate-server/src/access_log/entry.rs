@@ -1,15 +1,15 @@
-//! The line of one request, from its head until the reply has left.
+//! The line and the span of one request, from its head until the reply has left.
 
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_http::{RequestHead, StatusCode};
-use tollgate_script::{Caller, RequestId};
+use tollgate_http::{RequestHead, StatusCode, UriScheme};
+use tollgate_script::{Caller, RequestId, Trace, TraceParent, TraceRule};
 
 use super::AccessLog;
 use super::worker_lines::WorkerLines;
-use crate::access_queue::{AccessClient, AccessOutcome, AckCode, LineFacts, push_text, texts_of};
+use crate::access_queue::{AccessClient, AccessOutcome, AckCode, LineFacts, SpanFacts, push_text, texts_of};
 use crate::clock::Moment;
 use crate::observe::OwnCells;
 use crate::options::stream::Ack;
@@ -18,7 +18,7 @@ use crate::options::{AccessOnly, AccessRedaction, shown};
 /// Maximum bytes of `User-Agent` and of `Referer` in a line. The end of a longer value is cut off.
 const FIELD_BYTES_MAX: usize = 2 << 10;
 
-/// The line of one request. Dropping it hands the line over.
+/// The line and the span of one request. Dropping it hands them over.
 pub(crate) struct AccessEntry {
     lines: Rc<WorkerLines>,
     log: Rc<AccessLog>,
@@ -30,6 +30,15 @@ pub(crate) struct AccessEntry {
     caller: Option<Rc<Caller>>,
     id: Option<RequestId>,
     reply: ReplyState,
+    /// The requests that get a line, if this one may get a line.
+    only: Option<AccessOnly>,
+    span: Option<SpanOrigin>,
+}
+
+/// The origin of a span that is exported.
+struct SpanOrigin {
+    parent: Option<TraceParent>,
+    scheme: UriScheme,
 }
 
 /// The state of the reply to a request with a line.
@@ -49,10 +58,13 @@ pub(crate) struct AccessHead<'a> {
     pub(crate) client: Option<IpAddr>,
     /// Cells of the route, if the request has one.
     pub(crate) route: Option<&'a Rc<OwnCells>>,
+    /// Rule for the trace of the request.
+    pub(crate) trace: TraceRule,
+    pub(crate) scheme: UriScheme,
 }
 
 impl AccessEntry {
-    /// Begins the line of a request. Returns `None` if the request gets no line.
+    /// Begins the line and the span of a request. Returns `None` if the request gets neither.
     #[cold]
     pub(crate) fn new(
         lines: &Rc<WorkerLines>,
@@ -60,8 +72,15 @@ impl AccessEntry {
         now: Moment,
         request: &AccessHead<'_>,
     ) -> Option<Box<Self>> {
-        let mut entry = Self::unread(lines, log, now, request.client)?;
         let head = request.head;
+        let parent = log.spans.and_then(|_| request.trace.parent(head));
+        let is_sampled = match (log.spans, parent) {
+            (None, _) => false,
+            (Some(_), Some(parent)) => parent.is_sampled(),
+            (Some(sample), None) => request.trace.makes() && sample.takes(lines),
+        };
+        let span = is_sampled.then_some(SpanOrigin { parent, scheme: request.scheme });
+        let mut entry = Self::begun(lines, log, now, request.client, span)?;
         entry.facts.version = Some(head.version());
         entry.route = request.route.cloned();
         entry.texts = texts(entry.rules(), log, head);
@@ -76,7 +95,18 @@ impl AccessEntry {
         now: Moment,
         client: Option<IpAddr>,
     ) -> Option<Box<Self>> {
-        if !log.takes(lines) {
+        Self::begun(lines, log, now, client, None)
+    }
+
+    fn begun(
+        lines: &Rc<WorkerLines>,
+        log: &Rc<AccessLog>,
+        now: Moment,
+        client: Option<IpAddr>,
+        span: Option<SpanOrigin>,
+    ) -> Option<Box<Self>> {
+        let only = log.lines.filter(|(_, sample)| sample.takes(lines)).map(|(only, _)| only);
+        if only.is_none() && span.is_none() {
             return None;
         }
         let facts = LineFacts {
@@ -101,6 +131,8 @@ impl AccessEntry {
             caller: None,
             id: None,
             reply: ReplyState::Awaited,
+            only,
+            span,
         }))
     }
 
@@ -164,6 +196,11 @@ impl AccessEntry {
         }
     }
 
+    /// Returns whether the span of the request is exported.
+    pub(crate) fn has_span(&self) -> bool {
+        self.span.is_some()
+    }
+
     /// Returns the memory of the entry in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.texts.capacity()
@@ -174,10 +211,23 @@ impl AccessEntry {
         self.route.as_ref().and_then(|route| route.hides()).unwrap_or(&self.log.any_stream)
     }
 
-    fn is_wanted(&self) -> bool {
-        match self.log.only {
-            AccessOnly::All => true,
-            AccessOnly::Errors => self.facts.status >= 500 || self.facts.outcome.is_error(),
+    /// Returns the trace of the span, if the span is exported. The id of a trace that begins here is the id
+    /// of the request, so there is no span if a stream hides this id.
+    fn span_facts(&self) -> Option<SpanFacts> {
+        let SpanOrigin { parent, scheme } = *self.span.as_ref()?;
+        if parent.is_none() && self.id.is_some() && self.rules().id {
+            return None;
+        }
+        let time_us = self.facts.time_us;
+        let id = self.id.as_ref().map_or_else(|| self.lines.new_id(time_us), RequestId::uuid);
+        Some(SpanFacts { trace: Trace::of(parent, id, time_us, true), scheme })
+    }
+
+    fn has_line(&self) -> bool {
+        match self.only {
+            None => false,
+            Some(AccessOnly::All) => true,
+            Some(AccessOnly::Errors) => self.facts.status >= 500 || self.facts.outcome.is_error(),
         }
     }
 }
@@ -193,7 +243,8 @@ impl Drop for AccessEntry {
         if !matches!(self.reply, ReplyState::Left) {
             self.facts.took_us = microseconds(self.begun.elapsed());
         }
-        if !self.is_wanted() {
+        let (has_line, span) = (self.has_line(), self.span_facts());
+        if !has_line && span.is_none() {
             return;
         }
         let rules = self.rules();
@@ -202,7 +253,13 @@ impl Drop for AccessEntry {
         let mut buffer = [0; 36];
         let id = self.id.as_ref().map(|id| shown(id.text(&mut buffer), rules.id));
         let facts = LineFacts { client: rules.client(self.facts.client), ..self.facts.clone() };
-        self.lines.add(|out| facts.write(&self.texts, [user, route, id], out));
+        if has_line {
+            self.lines.add_line(|out| facts.write(&self.texts, [user, route, id, None], out));
+        }
+        if let Some(span) = span {
+            self.lines
+                .add_span(|out| facts.write(&self.texts, [None, route, None, Some(&span.encode())], out));
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The access log in a worker: begins the line of each request, and hands the lines over in batches.
+//! The access log and the exported spans in a worker: begins the line of each request, and hands the lines over in batches.
 //!
 //! An [`AccessEntry`] goes with its request from the head to the reply. It describes the request in the
 //! [`WorkerLines`] of the worker when it is dropped, so each request has exactly one line, however it ends.
@@ -12,26 +12,44 @@ pub(crate) use worker_lines::WorkerLines;
 
 use crate::options::{AccessOnly, AccessRedaction, ServerOptions};
 
-/// The rules of the access log.
+/// The rules of the access log and of exported spans.
 pub(crate) struct AccessLog {
-    only: AccessOnly,
-    /// A request gets a line if a random number is at most this.
-    sample_max: Option<u32>,
+    /// The requests that get a line. `None`: there are no lines.
+    lines: Option<(AccessOnly, Sample)>,
+    /// The new traces whose spans are exported. `None`: no span is exported.
+    spans: Option<Sample>,
     /// The rules for parts that may belong to any stream: requests without a route, and each `Referer`.
     any_stream: AccessRedaction,
 }
 
 impl AccessLog {
-    /// Returns the rules, if the configuration has an access log.
+    /// Returns the rules, if the configuration has an access log or exports spans.
     pub(crate) fn new(options: &ServerOptions) -> Option<Self> {
-        let log = options.access_log.as_ref()?;
-        let sample_max = (log.sample < 1.0).then(|| (log.sample * f64::from(u32::MAX)) as u32);
-        let any_stream = AccessRedaction::new(&log.omit_query, &options.streams);
-        Some(Self { only: log.only, sample_max, any_stream })
+        let any_stream = options.access_redaction(&options.streams)?;
+        let lines = options.access_log.as_ref().map(|log| (log.only, Sample::new(log.sample)));
+        let spans = options.spans.map(|spans| Sample::new(spans.sample));
+        Some(Self { lines, spans, any_stream })
+    }
+}
+
+/// A random share of the requests.
+#[derive(Clone, Copy)]
+enum Sample {
+    All,
+    /// A request is taken if a random number is below this.
+    Below(u32),
+}
+
+impl Sample {
+    fn new(share: f64) -> Self {
+        if share < 1.0 { Self::Below((share * f64::from(u32::MAX)) as u32) } else { Self::All }
     }
 
-    /// Returns whether the next request gets a line.
-    fn takes(&self, lines: &WorkerLines) -> bool {
-        self.sample_max.is_none_or(|max| max > 0 && lines.random() <= max)
+    /// Returns whether the next request is taken.
+    fn takes(self, lines: &WorkerLines) -> bool {
+        match self {
+            Self::All => true,
+            Self::Below(bound) => lines.random() < bound,
+        }
     }
 }

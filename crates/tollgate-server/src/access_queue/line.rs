@@ -5,8 +5,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tollgate_http::Version;
+use tollgate_http::{UriScheme, Version};
 use tollgate_log::Level;
+use tollgate_script::Trace;
 
 /// The length of a text that a line does not have.
 const ABSENT: u32 = u32::MAX;
@@ -44,6 +45,41 @@ pub struct AccessLine<'a> {
     pub route: Option<&'a [u8]>,
     /// Id of the request.
     pub id: Option<&'a [u8]>,
+    /// The trace. Only an exported span has it.
+    pub span: Option<SpanFacts>,
+}
+
+/// The facts of an exported span that a line does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanFacts {
+    /// The trace, with the span of the request.
+    pub trace: Trace,
+    /// Scheme of the request.
+    pub scheme: UriScheme,
+}
+
+impl SpanFacts {
+    const BYTES: usize = 34;
+
+    pub(crate) fn encode(self) -> [u8; Self::BYTES] {
+        let Trace { id, parent, span, flags } = self.trace;
+        let mut out = [0; Self::BYTES];
+        out[..16].copy_from_slice(&id.to_be_bytes());
+        out[16..24].copy_from_slice(&span.to_be_bytes());
+        out[24..32].copy_from_slice(&parent.unwrap_or_default().to_be_bytes());
+        out[32..].copy_from_slice(&[flags, u8::from(self.scheme == UriScheme::Https)]);
+        out
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<Self> {
+        let rest = &mut bytes;
+        let id = u128::from_be_bytes(take(rest)?);
+        let (span, parent) = (u64::from_be_bytes(take(rest)?), u64::from_be_bytes(take(rest)?));
+        let [flags, is_https] = take(rest)?;
+        let trace = Trace { id, parent: (parent != 0).then_some(parent), span, flags };
+        let scheme = if is_https == 1 { UriScheme::Https } else { UriScheme::Http };
+        Some(Self { trace, scheme })
+    }
 }
 
 /// The address of a client.
@@ -152,7 +188,7 @@ pub(crate) struct LineFacts {
 impl LineFacts {
     /// Appends a line with these facts. `texts` has the first texts, each by [`push_text`]. `last` has the
     /// other texts.
-    pub(crate) fn write(&self, texts: &[u8], last: [Option<&[u8]>; 3], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, texts: &[u8], last: [Option<&[u8]>; 4], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.time_us.to_le_bytes());
@@ -226,6 +262,7 @@ impl<'a> AccessLine<'a> {
             user: text(rest)?,
             route: text(rest)?,
             id: text(rest)?,
+            span: text(rest)?.and_then(SpanFacts::read),
         };
         Some((line, after))
     }
@@ -268,7 +305,11 @@ mod tests {
             client: AccessClient::Address([192, 0, 2, 1].into()),
         };
         let mut batch = Vec::new();
-        facts.write(&texts, [Some(b"me"), None, Some(b"id-1")], &mut batch);
+        let span = SpanFacts {
+            trace: Trace { id: 1 << 100, parent: Some(3), span: u64::MAX, flags: 1 },
+            scheme: UriScheme::Https,
+        };
+        facts.write(&texts, [Some(b"me"), None, Some(b"id-1"), Some(&span.encode())], &mut batch);
         let hidden = LineFacts {
             status: 0,
             version: None,
@@ -276,7 +317,7 @@ mod tests {
             client: AccessClient::Hidden,
             ..facts
         };
-        hidden.write(&texts, [None; 3], &mut batch);
+        hidden.write(&texts, [None; 4], &mut batch);
         let (line, rest) = AccessLine::read(&batch).unwrap();
         assert_eq!((line.time_us, line.took_us, line.reply_bytes), (-5, 7, u64::MAX));
         assert_eq!((line.status, line.protocol, line.ack), (Some(503), Some("HTTP/1.0"), Some("synced")));
@@ -285,9 +326,11 @@ mod tests {
         assert_eq!((line.method, line.target), (Some(&b"GET"[..]), Some(&b"/a?b=\xff"[..])));
         assert_eq!((line.user_agent, line.referer), (None, Some(&b""[..])));
         assert_eq!((line.user, line.route, line.id), (Some(&b"me"[..]), None, Some(&b"id-1"[..])));
+        assert_eq!(line.span, Some(span));
         let (line, rest) = AccessLine::read(rest).unwrap();
         assert_eq!((line.status, line.protocol, line.ack), (None, None, Some("loaded")));
         assert_eq!((line.client, line.id, rest.len()), (AccessClient::Hidden, None, 0));
+        assert_eq!(line.span, None);
         assert!(AccessLine::read(&batch[..20]).is_none());
     }
 

@@ -4,17 +4,19 @@
 //! are dropped, and their lines are counted as lost.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::line::AccessLine;
 
 /// Maximum bytes of waiting batches. This bound is some ten thousand lines.
 const BYTES_MAX: usize = 4 << 20;
-/// Bytes of waiting batches at which a pause of the writer ends.
-const BYTES_DUE: usize = BYTES_MAX / 4;
 /// Pause between two wake-ups of the writer, so that busy workers do not wake it for each batch.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Pause in which spans gather, as the batch processors of OpenTelemetry let them.
+const PAUSE_OF_SPANS: Duration = Duration::from_secs(1);
+/// Spans at which this pause ends.
+const SPANS_DUE: u64 = 512;
 
 /// Encoded lines of one worker.
 #[derive(Debug, Default)]
@@ -50,10 +52,41 @@ pub struct AccessQueue {
 struct State {
     batches: VecDeque<AccessBatch>,
     bytes: usize,
+    lines: u64,
+    bounds: Bounds,
     report: Counts,
     is_writer_idle: bool,
     is_woken: bool,
     is_closed: bool,
+    /// The failure that has not ended, and its beginning.
+    failure: Option<(Instant, String)>,
+}
+
+/// The bounds of a queue.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    bytes_max: usize,
+    pause: Duration,
+    /// Waiting lines at which a pause ends.
+    lines_due: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { bytes_max: BYTES_MAX, pause: PAUSE, lines_due: u64::MAX }
+    }
+}
+
+impl State {
+    /// Returns whether a pause ends, because a quarter of the queue or enough lines wait.
+    fn is_due(&self) -> bool {
+        self.bytes >= self.bounds.bytes_max / 4 || self.lines >= self.bounds.lines_due
+    }
+
+    /// Returns whether the thread has other work than the batches.
+    fn is_disturbed(&self) -> bool {
+        self.is_woken || self.is_closed
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,16 +117,29 @@ pub struct TakenBatches {
 }
 
 impl AccessQueue {
+    /// Creates the queue of exported spans.
+    pub fn of_spans() -> Arc<Self> {
+        let bounds = Bounds { bytes_max: BYTES_MAX, pause: PAUSE_OF_SPANS, lines_due: SPANS_DUE };
+        let state = State { bounds, ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// Sets the maximum bytes of waiting batches. Batches that wait are kept.
+    pub fn set_bytes_max(&self, bytes: usize) {
+        self.state().bounds.bytes_max = bytes;
+    }
+
     /// Appends a batch, or drops it if the queue is full or closed.
     pub(crate) fn push(&self, batch: AccessBatch) {
         let mut state = self.state();
-        if state.is_closed || state.bytes + batch.bytes.len() > BYTES_MAX {
+        if state.is_closed || state.bytes + batch.bytes.len() > state.bounds.bytes_max {
             state.report.lose(batch.lines);
             return;
         }
         state.bytes += batch.bytes.len();
+        state.lines += batch.lines;
         state.batches.push_back(batch);
-        if state.is_writer_idle || state.bytes >= BYTES_DUE {
+        if state.is_writer_idle || state.is_due() {
             state.is_writer_idle = false;
             self.changed.notify_one();
         }
@@ -101,19 +147,54 @@ impl AccessQueue {
 
     /// Waits for batches, for a call of [`wake`](Self::wake), or for the end. Takes all waiting batches.
     pub fn take(&self) -> TakenBatches {
+        let mut state = self.wait_for_work();
+        (state.is_woken, state.bytes, state.lines) = (false, 0, 0);
+        TakenBatches { batches: std::mem::take(&mut state.batches), is_end: state.is_closed }
+    }
+
+    /// Waits for batches, for a call of [`wake`](Self::wake), or for the end.
+    pub fn wait(&self) {
+        drop(self.wait_for_work());
+    }
+
+    fn wait_for_work(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        while state.batches.is_empty() && !state.is_woken && !state.is_closed {
+        while state.batches.is_empty() && !state.is_disturbed() {
             state.is_writer_idle = true;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        (state.is_writer_idle, state.is_woken, state.bytes) = (false, false, 0);
-        TakenBatches { batches: std::mem::take(&mut state.batches), is_end: state.is_closed }
+        state.is_writer_idle = false;
+        state
+    }
+
+    /// Takes the first batch that waits. The other batches keep their place in the bound.
+    pub fn pop(&self) -> Option<AccessBatch> {
+        let mut state = self.state();
+        let batch = state.batches.pop_front()?;
+        state.bytes -= batch.bytes.len();
+        state.lines -= batch.lines;
+        Some(batch)
+    }
+
+    /// Forgets the last call of [`wake`](Self::wake). Returns whether no further batch follows.
+    pub fn settle(&self) -> bool {
+        let mut state = self.state();
+        state.is_woken = false;
+        state.is_closed
+    }
+
+    /// Waits for a time, or until there is other work for the thread.
+    pub fn pause(&self, time: Duration) {
+        let is_calm = |state: &mut State| !state.is_disturbed();
+        drop(self.changed.wait_timeout_while(self.state(), time, is_calm));
     }
 
     /// Lets batches gather for a short time, unless there is other work for the writer.
     pub fn gather(&self) {
-        let is_calm = |state: &mut State| !state.is_woken && !state.is_closed && state.bytes < BYTES_DUE;
-        drop(self.changed.wait_timeout_while(self.state(), PAUSE, is_calm));
+        let state = self.state();
+        let pause = state.bounds.pause;
+        let is_calm = |state: &mut State| !state.is_disturbed() && !state.is_due();
+        drop(self.changed.wait_timeout_while(state, pause, is_calm));
     }
 
     /// Wakes the writer, so that it looks for other work.
@@ -131,6 +212,18 @@ impl AccessQueue {
     /// Counts lines that the writer wrote.
     pub fn note_written(&self, lines: u64) {
         self.state().report.written += lines;
+    }
+
+    /// Notes that the thread fails for a reason, or that it works again.
+    pub fn note_failure(&self, reason: Option<String>) {
+        let mut state = self.state();
+        let since = state.failure.take().map_or_else(Instant::now, |(since, _)| since);
+        state.failure = reason.map(|reason| (since, reason));
+    }
+
+    /// Returns the time since the thread fails, and the last reason.
+    pub fn failure(&self) -> Option<(Duration, String)> {
+        self.state().failure.as_ref().map(|(since, reason)| (since.elapsed(), reason.clone()))
     }
 
     /// Counts lines that the writer could not write.

@@ -42,6 +42,8 @@ pub(crate) struct Arrived {
     pub(crate) verification: Option<Box<Verification>>,
     /// The content, if the handler begins before the content is complete.
     pub(crate) upload: Option<Rc<Upload>>,
+    /// Whether the span of the request is exported.
+    pub(crate) is_sampled: bool,
     /// The line of the request in the access log, if it gets one.
     pub(crate) line: Option<Box<AccessEntry>>,
 }

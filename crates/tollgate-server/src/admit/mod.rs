@@ -184,6 +184,7 @@ impl Worker {
                     time_us: arrived.time_us,
                     caller: arrived.access.caller().cloned(),
                     trace_rule: taken.trace,
+                    is_sampled: arrived.is_sampled,
                     body,
                     context: Context::default(),
                 };

@@ -122,6 +122,7 @@ impl<S: Transport> Connection<S> {
             permit,
             verification: None,
             upload: None,
+            is_sampled: line.as_ref().is_some_and(|line| line.has_span()),
             line,
             head,
         })
@@ -141,7 +142,13 @@ impl<S: Transport> Connection<S> {
             Ok(received) => Some(received.found.endpoint),
             Err(unserved) => unserved.endpoint,
         };
-        let request = AccessHead { head, client: client(), route: endpoint.map(|endpoint| &endpoint.cells) };
+        let request = AccessHead {
+            head,
+            client: client(),
+            route: endpoint.map(|endpoint| &endpoint.cells),
+            trace: self.taken().trace,
+            scheme: self.client.scheme_of(head, &self.rules),
+        };
         AccessEntry::new(&self.worker.access_lines, log, now, &request)
     }
 

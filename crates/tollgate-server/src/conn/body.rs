@@ -283,6 +283,7 @@ mod tests {
             permit: None,
             verification: None,
             upload: None,
+            is_sampled: false,
             line: None,
         };
         BodyReader::new(arrived, codings, &limits)

@@ -21,8 +21,8 @@ use crate::auth::Guard;
 use crate::cors::Cors;
 use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells, WorkerCells};
 use crate::options::{
-    AccessRedaction, BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile,
-    ServerOptions, VerifySpec,
+    BodyPace, ClientCertificateRule, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions,
+    VerifySpec,
 };
 use crate::overload::{Excess, RequestPermit, RouteCost, Sender, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
@@ -159,7 +159,10 @@ impl Endpoint {
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             client_certificate: spec.client_certificate.clone(),
             verify: spec.verify.clone(),
-            cells: OwnCells::new(cells, access_redaction(spec, options)),
+            cells: OwnCells::new(
+                cells,
+                options.access_redaction(spec.stream.and_then(|stream| options.streams.get(stream))),
+            ),
             throttle: None,
             throttle_lines: ThrottleLines::new(),
             auth: None,
@@ -384,13 +387,6 @@ impl Endpoint {
         }
         reply
     }
-}
-
-/// Returns what the access log hides of requests to a route, if there is an access log.
-fn access_redaction(spec: &RouteSpec, options: &ServerOptions) -> Option<AccessRedaction> {
-    let log = options.access_log.as_ref()?;
-    let stream = spec.stream.and_then(|stream| options.streams.get(stream));
-    Some(AccessRedaction::new(&log.omit_query, stream))
 }
 
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {

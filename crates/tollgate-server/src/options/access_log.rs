@@ -19,6 +19,13 @@ pub struct AccessLogOptions {
     pub omit_query: Vec<String>,
 }
 
+/// The options of the exported spans.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpanOptions {
+    /// Share of the traces that begin here and are exported, from 0 to 1.
+    pub sample: f64,
+}
+
 /// The requests that get a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessOnly {

@@ -28,7 +28,7 @@ use tollgate_tls::ServerTls;
 
 use crate::access_queue::AccessQueue;
 use crate::trust::TrustedProxies;
-pub use access_log::{AccessLogOptions, AccessOnly};
+pub use access_log::{AccessLogOptions, AccessOnly, SpanOptions};
 pub(crate) use access_log::{AccessRedaction, shown};
 pub use any_or::AnyOr;
 pub use app::AppSpec;
@@ -95,8 +95,27 @@ pub struct ServerOptions {
     pub access_log: Option<AccessLogOptions>,
     /// The queue of the lines of the access log. A reload does not change it.
     pub access_queue: Arc<AccessQueue>,
+    /// Options of the exported spans. `None`: no request gets a span.
+    pub spans: Option<SpanOptions>,
+    /// The queue of the spans. A reload does not change it.
+    pub span_queue: Arc<AccessQueue>,
     /// Maximum time of running requests after a stop was requested.
     pub drain_timeout: Duration,
+}
+
+impl ServerOptions {
+    /// Returns what lines and spans hide of requests whose records go to these streams. `None`: there are
+    /// neither lines nor spans.
+    pub(crate) fn access_redaction<'s>(
+        &self,
+        streams: impl IntoIterator<Item = &'s StreamSpec>,
+    ) -> Option<AccessRedaction> {
+        if self.access_log.is_none() && self.spans.is_none() {
+            return None;
+        }
+        let omit_query = self.access_log.as_ref().map_or(&[][..], |log| &log.omit_query);
+        Some(AccessRedaction::new(omit_query, streams))
+    }
 }
 
 /// Source of request ids, and whether replies have them.
@@ -557,6 +576,8 @@ pub(crate) mod tests {
             traces: Traces::default(),
             access_log: None,
             access_queue: Arc::default(),
+            spans: None,
+            span_queue: AccessQueue::of_spans(),
             drain_timeout: Duration::from_secs(5),
         }
     }

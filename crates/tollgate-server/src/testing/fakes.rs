@@ -65,6 +65,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         time_us,
         caller: None,
         trace_rule: TraceRule::Off,
+        is_sampled: false,
         body: content.unwrap_or_default().into(),
         context: Context::default(),
     };

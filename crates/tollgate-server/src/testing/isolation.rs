@@ -73,6 +73,7 @@ pub(super) fn exchange(
         time_us: clock.wall_us(),
         caller,
         trace_rule: TraceRule::TakeOrMake,
+        is_sampled: false,
         body: content.into(),
         context: Context::default(),
     };

@@ -234,7 +234,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
                 "watch",
             ],
             &["acme", "common_log", "leases", "load_end"],
-            &["access_log", "local_tls"],
+            &["access_log", "local_tls", "otlp"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.

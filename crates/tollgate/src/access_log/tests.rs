@@ -22,6 +22,7 @@ const LINE: AccessLine<'_> = AccessLine {
     user: Some(b"ann"),
     route: Some(b"/{name}"),
     id: Some(b"id-1"),
+    span: None,
 };
 
 /// The line of bytes that are no valid head.

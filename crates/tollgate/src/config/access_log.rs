@@ -15,7 +15,7 @@ use super::value::{named, names};
 named!(AccessOnly);
 
 /// Allowed values of `sample`.
-const SAMPLE_ALLOWED: &str = "a number from 0 to 1";
+pub(super) const SAMPLE_ALLOWED: &str = "a number from 0 to 1";
 
 keys! {
     pub(super) KEYS of AccessLogConfig;
@@ -122,11 +122,13 @@ fn format(section: &mut Section<'_>) -> Option<AccessFormat> {
     }
 }
 
-fn sample(section: &mut Section<'_>) -> Option<f64> {
+/// Takes the share of requests.
+pub(super) fn sample(section: &mut Section<'_>) -> Option<f64> {
     let written = section.json(SAMPLE.name)?;
     let share = written.value.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     if share.is_none() {
-        let text = format!("sample in [access_log] is {}, allowed is {SAMPLE_ALLOWED}", written.value);
+        let (name, value) = (section.name(), &written.value);
+        let text = format!("sample in {name} is {value}, allowed is {SAMPLE_ALLOWED}");
         section.fault_at(&written.span, text);
     }
     share

@@ -122,6 +122,7 @@ impl Config {
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
         self.server.access_queue = std::sync::Arc::clone(&present.server.access_queue);
+        self.server.span_queue = std::sync::Arc::clone(&present.server.span_queue);
         self.server.script.shared = std::sync::Arc::clone(&present.server.script.shared);
         self.admin = present.admin.clone();
         self.server.dev.clone_from(&present.server.dev);

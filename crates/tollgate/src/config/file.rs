@@ -25,6 +25,7 @@ use super::defaults::{self, APP_FILE};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
+use super::otlp::otlp;
 use super::own_files::{
     check_served, check_written_to, file_of_access_log, files_of_databases, files_of_scripts, files_of_ships,
     files_of_sinks, folders_of_server, keep_apart, secrets_of_routes,
@@ -123,6 +124,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
     let access_log = access_log(&mut root, folder);
+    let otlp = otlp(&mut root);
     let load = load_rules(root.table("load"));
     let databases = databases(&mut root, folder);
     let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
@@ -222,6 +224,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             routes: routes.specs,
             apps: apps.specs,
             access_log: access_log.as_ref().map(|log| log.options.clone()),
+            spans: otlp.as_ref().map(|otlp| otlp.options),
             ..options
         },
         drain_delay,
@@ -230,6 +233,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         acme,
         admin,
         access_log,
+        otlp,
         log,
         load,
         databases,

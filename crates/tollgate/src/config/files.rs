@@ -337,7 +337,7 @@ fn show_candidate(candidate: &TryPath) -> String {
 }
 
 /// Quotes a key of a table. Keys have no variables, so nothing is escaped.
-fn quoted_key(key: &str) -> String {
+pub(super) fn quoted_key(key: &str) -> String {
     toml::Value::String(key.to_owned()).to_string()
 }
 

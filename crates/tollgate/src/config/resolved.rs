@@ -19,6 +19,7 @@ use super::backend::write_backend;
 use super::database::ReadDatabase;
 use super::fault::Fault;
 use super::log::write_log;
+use super::otlp::OtlpConfig;
 use super::routes::write_route;
 use super::script::write_script;
 use super::server::write_server;
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) admin: Admin,
     /// The access log. `None`: no request gets a line.
     pub(crate) access_log: Option<AccessLogConfig>,
+    /// The export of spans. `None`: no span is exported.
+    pub(crate) otlp: Option<OtlpConfig>,
     /// The options of the log.
     pub(crate) log: LogOptions,
     /// The process that loads rows, and the rules for loading.
@@ -143,6 +146,7 @@ impl fmt::Display for Config {
         self.admin.write(f)?;
         write_log(&self.log, f)?;
         self.access_log.iter().try_for_each(|log| log.write(f))?;
+        self.otlp.iter().try_for_each(|otlp| otlp.write(f))?;
         writeln!(f, "\n[script]")?;
         write_script(&self.server.script, f)?;
         let own_streams = self.server.streams.iter().enumerate();

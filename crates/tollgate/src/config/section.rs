@@ -156,6 +156,15 @@ impl<'a> Section<'a> {
         self.entries.iter().filter_map(text).collect()
     }
 
+    /// Takes all keys with their texts, each also as it was before its variables were replaced.
+    pub(super) fn named_secrets(self) -> Vec<(String, String, Written<String>)> {
+        let text = |entry: &KeyAndValue<'_>| {
+            let text = self.text_of(entry, "a string")?;
+            Some((entry.key.to_owned(), entry.value.as_str()?.to_owned(), text))
+        };
+        self.entries.iter().filter_map(text).collect()
+    }
+
     /// Takes all keys with their values as JSON. A value is a text, an integer, a switch, or a list of these.
     pub(super) fn named_values(self, allowed: &str) -> Vec<(String, Vec<serde_json::Value>)> {
         let values = |entry: &KeyAndValue<'a>| {

@@ -3,8 +3,8 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    files, handler, hsts, listen, log, proxy, route_limits, routes, rules, script, server, ship, ship_store,
-    ship_volumes, sink, stream, tls, verify,
+    files, handler, hsts, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
+    ship_store, ship_volumes, sink, stream, tls, verify,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -31,6 +31,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("admin", facts(admin::KEYS)),
         ("log", facts(log::KEYS)),
         ("access_log", facts(access_log::KEYS)),
+        ("otlp", facts(otlp::KEYS)),
         ("script", facts(script::KEYS)),
         ("database", facts(database::KEYS)),
         ("stream", facts(stream::KEYS)),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_server::{
-    CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, HttpsOptions, RequestIds, ServerOptions,
-    SpoolOptions, Traces, TrustedProxies, UnderscoreNames,
+    AccessQueue, CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, HttpsOptions, RequestIds,
+    ServerOptions, SpoolOptions, Traces, TrustedProxies, UnderscoreNames,
 };
 
 use super::defaults::{self, OFF};
@@ -151,6 +151,8 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
         traces: Traces::default(),
         access_log: None,
         access_queue: Arc::default(),
+        spans: None,
+        span_queue: AccessQueue::of_spans(),
         drain_timeout: Duration::ZERO,
     };
     set_defaults(KEYS, &mut options);

@@ -70,6 +70,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         acme: None,
         admin: Admin::default_in(&log.dir),
         access_log: None,
+        otlp: None,
         log,
         load: LoadRules::default(),
         databases: Vec::new(),

@@ -38,6 +38,8 @@ use routes::look_at_routes;
 use server::{look_at_descriptors, look_at_server};
 use sinks::look_at_sink;
 
+/// Time without an accepted span, after which a collector is a finding.
+const COLLECTOR_PATIENCE: Duration = Duration::from_secs(10);
 /// Time without a lost line of the access log, after which the finding ends.
 const LOSSES_CALM: Duration = Duration::from_secs(60);
 
@@ -70,6 +72,7 @@ impl Observer {
         look_at_descriptors(&mut health, seen.server.as_ref(), seen.process);
         look_at_reloads(&mut health, &seen.reloads);
         look_at_access_log(&mut health, seen.access_log);
+        look_at_spans(&mut health, seen);
         if let Some(fault) = seen.clock {
             health.add(Code::ClockOff, fault.text());
         }
@@ -91,6 +94,19 @@ fn look_at_access_log(health: &mut Health, lines: AccessReport) {
     if lines.lost_ago.is_some_and(|ago| ago < LOSSES_CALM) {
         let lost = counted(lines.lost, "line");
         health.add(Code::AccessLogLosing, format!("{lost} of the access log were lost since the start"));
+    }
+}
+
+/// Finds a collector that has taken no spans for `COLLECTOR_PATIENCE`.
+fn look_at_spans(health: &mut Health, seen: &Seen) {
+    let failure = seen.span_failure.as_ref().filter(|(time, _)| *time >= COLLECTOR_PATIENCE);
+    if let Some((time, reason)) = failure {
+        let (seconds, lost) = (time.as_secs(), counted(seen.spans.lost, "span"));
+        let text = format!(
+            "the collector of [otlp] has taken no spans for {seconds} s: {reason}. {lost} were lost since \
+             the start"
+        );
+        health.add(Code::SpansFailing, text);
     }
 }
 

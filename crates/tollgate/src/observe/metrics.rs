@@ -60,6 +60,10 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     out.family("tollgate_access_log_lines_total", Counter, text).count(&[], seen.access_log.written);
     let text = "Lines of the access log that were lost, because its file was too slow or a write failed.";
     out.family("tollgate_access_log_lost_total", Counter, text).count(&[], seen.access_log.lost);
+    let text = "Spans that the collector of [otlp] took.";
+    out.family("tollgate_spans_sent_total", Counter, text).count(&[], seen.spans.written);
+    let text = "Spans that were lost, because the collector of [otlp] was away, too slow, or refused them.";
+    out.family("tollgate_spans_lost_total", Counter, text).count(&[], seen.spans.lost);
     out.finish()
 }
 

@@ -56,6 +56,7 @@ pub(super) struct Inner {
     pub(super) route_failures: Mutex<RouteFailures>,
     process: Process,
     access_queue: Arc<AccessQueue>,
+    span_queue: Arc<AccessQueue>,
 }
 
 impl Observer {
@@ -83,6 +84,7 @@ impl Observer {
             route_failures: Mutex::default(),
             process: Process::new(),
             access_queue: Arc::clone(&config.server.access_queue),
+            span_queue: Arc::clone(&config.server.span_queue),
         }));
         observer.take(config);
         observer
@@ -200,6 +202,8 @@ impl Observer {
             process: inner.process.usage(),
             lines_left_out: tracing_lines::left_out(),
             access_log: inner.access_queue.report(),
+            spans: inner.span_queue.report(),
+            span_failure: inner.span_queue.failure(),
             uptime: inner.begun.elapsed(),
         }
     }

@@ -70,5 +70,9 @@ pub(crate) struct Seen {
     pub(crate) lines_left_out: u64,
     /// Counts of the lines of the access log.
     pub(crate) access_log: AccessReport,
+    /// Counts of the exported spans.
+    pub(crate) spans: AccessReport,
+    /// Time since the collector takes no spans, and the reason.
+    pub(crate) span_failure: Option<(Duration, String)>,
     pub(crate) uptime: Duration,
 }

@@ -92,6 +92,7 @@ mod ships;
 mod sinks;
 mod sinks_reload;
 mod soak;
+mod spans;
 mod starting;
 mod status;
 mod status_watch;

@@ -67,10 +67,11 @@ pub(crate) enum Code {
     CertificateOrderFailed,
     DnsRecordLeft,
     AccessLogLosing,
+    SpansFailing,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 55] = [
+    pub(crate) const ALL: [Self; 56] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -126,6 +127,7 @@ impl Code {
         Self::CertificateOrderFailed,
         Self::DnsRecordLeft,
         Self::AccessLogLosing,
+        Self::SpansFailing,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -185,6 +187,7 @@ impl Code {
             Self::CertificateOrderFailed => "certificate_order_failed",
             Self::DnsRecordLeft => "dns_record_left",
             Self::AccessLogLosing => "access_log_losing",
+            Self::SpansFailing => "spans_failing",
         }
     }
 
@@ -244,7 +247,8 @@ impl Code {
             | Self::CertificateSelfSigned
             | Self::CertificateOrderFailed
             | Self::DnsRecordLeft
-            | Self::AccessLogLosing => Severity::Warning,
+            | Self::AccessLogLosing
+            | Self::SpansFailing => Severity::Warning,
         }
     }
 }

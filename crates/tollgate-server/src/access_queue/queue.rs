@@ -275,6 +275,32 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_is_popped_leaves_its_place_and_the_others_stay() {
+        let queue = AccessQueue::of_spans();
+        queue.set_bytes_max(100);
+        (0..3).for_each(|_| queue.push(batch(40, 1)));
+        assert_eq!(queue.report().lost, 1);
+        assert!(queue.pop().is_some());
+        (0..2).for_each(|_| queue.push(batch(60, 1)));
+        assert_eq!(queue.report().lost, 2);
+        assert_eq!(queue.take().batches.len(), 2);
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn a_failure_lasts_from_its_first_reason_and_has_the_last_one() {
+        let queue = AccessQueue::of_spans();
+        assert_eq!(queue.failure(), None);
+        queue.note_failure(Some("first".to_owned()));
+        let (first, _) = queue.failure().unwrap();
+        queue.note_failure(Some("last".to_owned()));
+        let (last, reason) = queue.failure().unwrap();
+        assert!(last >= first && reason == "last", "{last:?} {reason}");
+        queue.note_failure(None);
+        assert_eq!(queue.failure(), None);
+    }
+
+    #[test]
     fn the_writer_gets_all_batches_and_then_the_end() {
         let queue = Arc::new(AccessQueue::default());
         let taking = queue.clone();

@@ -194,7 +194,7 @@ fn spans_have_the_trace_of_their_request_and_hide_what_its_stream_redacts() {
     assert_eq!(count(&app, "tollgate_spans_lost_total"), 0);
     let printed = command().args(["check", "--print"]).current_dir(app.path()).output();
     let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
-    assert!(printed.contains("authorization = \"Bearer ${SPANS_TOKEN}\""), "{printed}");
+    assert!(printed.contains("\"authorization\" = \"Bearer ${SPANS_TOKEN}\""), "{printed}");
     let status = get(&app, "/status").content;
     let (end, log) = server.stop();
     assert!(end.success(), "{log}");
@@ -213,11 +213,11 @@ fn a_collector_that_is_away_loses_counted_spans_and_gets_later_ones() {
         assert_eq!(ask(&server, "/kept?n=1", "").0, 200);
         assert_eq!(ask(&server, "/failing", &agent).0, 503);
     }
-    get_until(&app, "/metrics", 200, "tollgate_finding{code=\"spans_failing\"} 1");
+    get_until(&app, "/metrics", 200, "tollgate_finding{code=\"spans_failing\",severity=\"warning\"} 1");
     let lost = count(&app, "tollgate_spans_lost_total");
     assert!(lost > 0 && count(&app, "tollgate_spans_sent_total") == 0, "{lost}");
     let posts = collector(TcpListener::bind(address).unwrap(), vec![TAKEN]);
-    get_until(&app, "/metrics", 200, "tollgate_finding{code=\"spans_failing\"} 0");
+    get_until(&app, "/metrics", 200, "tollgate_finding{code=\"spans_failing\",severity=\"warning\"} 0");
     assert!(posts.recv_timeout(PATIENCE).is_ok());
     eventually("each span is sent or lost", || {
         let sum = count(&app, "tollgate_spans_sent_total") + count(&app, "tollgate_spans_lost_total");

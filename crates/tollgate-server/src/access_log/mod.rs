@@ -1,4 +1,5 @@
-//! The access log and the exported spans in a worker: begins the line of each request, and hands the lines over in batches.
+//! The access log and the exported spans in a worker: begins the line of each request, and hands the lines
+//! over in batches.
 //!
 //! An [`AccessEntry`] goes with its request from the head to the reply. It describes the request in the
 //! [`WorkerLines`] of the worker when it is dropped, so each request has exactly one line, however it ends.

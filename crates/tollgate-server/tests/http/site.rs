@@ -77,6 +77,8 @@ impl Site {
             traces: Traces::Pass,
             access_log: None,
             access_queue: Arc::default(),
+            spans: None,
+            span_queue: Arc::default(),
             drain_timeout: Duration::from_secs(5),
         };
         let log = LogOptions { queue_age_max: PATIENT, ..LogOptions::new(&folder.path().join("log")) };

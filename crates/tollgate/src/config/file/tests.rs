@@ -78,7 +78,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, tls, certificate, log, admin, access_log, load, database, script, stream, backend, auth, route, app, sink, ship",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, tls, certificate, log, admin, access_log, otlp, load, database, script, stream, backend, auth, route, app, sink, ship",
         ],
     );
     check(

@@ -155,8 +155,8 @@ impl Code {
                  [access_log]"
             }
             Self::SpansFailing => {
-                "start the collector, or correct url and headers in [otlp]. 400 and 404 mean that it takes no \
-                 OTLP over HTTP with JSON at this address"
+                "start the collector, or correct url and headers in [otlp]. 400 and 404 mean that it takes \
+                 no OTLP over HTTP with JSON at this address"
             }
             Self::CertificateExpires => {
                 "renew the certificate and write its files: the server reads them without a reload"

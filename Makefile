@@ -72,7 +72,9 @@ install: build
 
 # All tests, also those after a test binary that failed. The tests of HTTP run a second time, over TLS. What the tests of
 # faults and power cuts need is installed if it is missing (as root). The tests of stores need versitygw, which Go builds
-# once in four minutes. The tests of ACME need Pebble, which Go builds once in a minute.
+# once in four minutes. The tests of ACME need Pebble, which Go builds once in a minute. Four tests run at once, because
+# most of them wait for a server.
+test: export RUST_TEST_THREADS ?= 4
 test: tools versitygw pebble test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
 	TOLLGATE_HTTP_OVER_TLS=1 $(CARGO) test -p tollgate-server --test http --locked --no-fail-fast

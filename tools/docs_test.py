@@ -442,8 +442,10 @@ class Page:
             raise Fault(block.line, f"the block is no part of {name}")
 
     def sender(self, line: int, name: str):
-        """Runs a sender whose packages are installed."""
-        command = f"TOLLGATE=target/release/tollgate tests/senders/run.py --installed {shlex.quote(name)}"
+        """Runs a sender whose packages are installed, in the clone. The page may be in another folder."""
+        clone = shlex.quote(str(self.clone))
+        run = f"TOLLGATE={clone}/target/release/tollgate tests/senders/run.py --installed {shlex.quote(name)}"
+        command = f"(cd {clone} && {run})"
         process = self.start(command, keeps=False)
         output = self.finish(line, process, SENDER_LIMIT)
         if f"{name}: not installed" in output:

@@ -23,6 +23,8 @@ GOFAKES3_VERSION = c55a48f17be6
 GOFAKES3 = target/tools/gofakes3-$(GOFAKES3_VERSION)/bin/gofakes3
 S3S_FS_VERSION = 0.14.1
 S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
+OTLP_PROTO_VERSION = 1.45.2
+OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
@@ -243,7 +245,9 @@ senders:
 # by pip if it is missing.
 spans:
 	$(CARGO) build --locked -p tollgate
-	$(PYTHON) tests/spans/run.py
+	test -d $(OTLP_PROTO) || $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+	  --target $(OTLP_PROTO) opentelemetry-proto==$(OTLP_PROTO_VERSION)
+	PYTHONPATH=$(OTLP_PROTO) $(PYTHON) tests/spans/run.py
 
 # The crash tests with many more repetitions: seeds of the log's tests, power cuts on ext4 and XFS (as root),
 # kills of a loader, and changed segments (mutants) that every command and start must survive.

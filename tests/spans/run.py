@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """Checks the spans that a server exports against the protocol buffers of OpenTelemetry: `make spans`."""
 
+import base64
 import http.server
 import os
 import pathlib
 import queue
 import re
 import subprocess
-import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 
+# `make spans` installs these packages, and names their folder in PYTHONPATH.
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGES = ROOT / "target/tools/opentelemetry-proto"
-PACKAGE = "opentelemetry-proto==1.45.2"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CONFIG = """
 [server]
@@ -45,16 +49,15 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 def ask(address, target, fields):
     try:
-        urllib.request.urlopen(urllib.request.Request(f"http://{address}{target}", headers=fields), timeout=60)
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://{address}{target}", headers=fields), timeout=60
+        )
     except urllib.error.HTTPError as error:
         assert error.code == 503, error
 
 
 def exported(count):
     """Parses posts until there is this number of spans. A field that the definition lacks is an error."""
-    from google.protobuf.json_format import Parse
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
     spans = []
     while len(spans) < count:
         text = posts.get(timeout=60)
@@ -67,16 +70,12 @@ def exported(count):
 
 
 def base64_id(found):
-    import base64
-
     name, digits = found[1], bytes.fromhex(found[2].decode())
     assert len(digits) == (16 if name == b"traceId" else 8), found
     return b'"%s":"%s"' % (name, base64.b64encode(digits))
 
 
 def check(spans):
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-
     by_name = {span.name: span for span in spans}
     child, failing = by_name["GET /users/{id}"], by_name["GET /failing"]
     assert (child.trace_id.hex(), child.parent_span_id.hex()) == (TRACE, PARENT)
@@ -91,19 +90,15 @@ def check(spans):
 
 
 def main():
-    if not PACKAGES.exists():
-        install = ["-m", "pip", "install", "--quiet", "--target", str(PACKAGES), PACKAGE]
-        subprocess.run([sys.executable, *install], check=True)
-    sys.path.insert(0, str(PACKAGES))
-    import threading
-
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     binary = os.environ.get("TOLLGATE", ROOT / "target/debug/tollgate")
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "tollgate.toml")
         config.write_text(CONFIG.format(port=collector.server_port))
-        server = subprocess.Popen([binary, "serve", "--config", config], cwd=folder, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            [binary, "serve", "--config", config], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
         try:
             line = next(line for line in server.stdout if re.search(r"127\.0\.0\.1:\d+", line))
             address = re.search(r"127\.0\.0\.1:\d+", line)[0]

@@ -35,7 +35,7 @@ from packages.rpm import write_rpm
 OUT = ROOT / "target/dist"
 HERE = f"{platform.machine()}-unknown-linux-gnu"
 #: A stripped binary that this script builds is smaller than this. The goal is 30,000,000.
-BINARY_BYTES_MAX = 33_000_000
+BINARY_BYTES_MAX = 34_000_000
 #: Programs that the script starts, with the package of Debian that has each of them.
 TOOLS = {
     "dpkg-deb": "dpkg",

@@ -105,7 +105,7 @@ fn put(object: &mut Value, news: Value) {
     object.as_object_mut().unwrap().extend(news);
 }
 
-/// Changes the status of an idle server into that of the scene, `age` seconds after the page was opened.
+/// Gives the status of an idle server the figures of the scene, `age` seconds after the page opened.
 fn dress(mut status: Value, scene: Scene, age: f64) -> Value {
     let rate = rate_at(-age);
     let served = (rate_at(0.0) * (271_000.0 + age)).floor();

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mlua::{Lua, VmState};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory::unlimited;
 use crate::sys::interrupt;
+use crate::thread_time::thread_time;
 use crate::ticker::{self, Running, TICK};
 
 const NEVER: u64 = u64::MAX;
@@ -214,13 +214,6 @@ impl Budget {
         }
         Ok(VmState::Continue)
     }
-}
-
-/// Returns the processor time of the calling thread.
-#[must_use]
-pub fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn in_ticks(duration: Duration) -> u64 {

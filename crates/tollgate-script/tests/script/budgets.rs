@@ -461,8 +461,8 @@ fn a_call_pays_for_the_bytes_of_its_long_texts() {
         finish(handler.call(get(&format!("/?x={call}")))).unwrap();
         bytes_max = bytes_max.max(app.host.memory_bytes());
     }
-    // The VM holds the texts of at most six calls. Without the flag for the collector, it held the texts of 12
-    // calls. This VM stays below 16 MiB, because above that the server also collects for a time after each call.
+    // The VM holds the texts of at most six calls. Without the flag for the collector, it held the texts of
+    // 12 calls. This VM stays below 16 MiB: above that, the server also collects for a time after each call.
     assert!(bytes_max < kept_bytes + 5_000_000, "{bytes_max} bytes, {kept_bytes} kept");
 }
 

@@ -126,9 +126,10 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         "tollgate-script",
         &[
             // Values, texts and files. These modules are independent of most others.
-            &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
+            &["body", "clock", "conversion", "database", "disk", "error", "fetch"],
             &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
-            &["record", "shared", "text", "ticker", "tls"],
+            &["record", "shared", "text", "thread_time", "ticker", "tls"],
+            &["collector"],
             &["arguments", "caller", "emitted", "form_parts", "options", "require", "trace"],
             &["times"],
             &["precondition", "request", "uploads", "waits"],

@@ -13,7 +13,6 @@ use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -61,12 +60,7 @@ impl Exchange {
     /// The text says why the authorities cannot be read.
     pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
         let verifier = Verifier::new(ca_file, Trust::Host).map_err(|error| error.to_string())?;
-        let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let config = Arc::new(verifier).client().map_err(|error| error.to_string())?.with_no_client_auth();
         Ok(Self { tls: Some(TlsConnector::from(Arc::new(config))) })
     }
 

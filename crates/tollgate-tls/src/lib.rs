@@ -42,6 +42,9 @@ pub enum RootsError {
     /// The system has no authorities.
     #[error("the system has no certificate authorities")]
     None,
+    /// The cryptography supports no version of TLS that this process speaks.
+    #[error("the cryptography has no version of TLS: {0}")]
+    Version(String),
 }
 
 /// Returns the cryptography provider, which is the same for all TLS connections.

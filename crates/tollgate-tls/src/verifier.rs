@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, SignatureScheme};
 
-use crate::{Authorities, RootsError, provider};
+use crate::{Authorities, RootsError, clock, provider};
 
 /// Proof of identity that a server must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,17 @@ impl Verifier {
             .build()
             .map_err(|error| RootsError::Unreadable(error.to_string()))?;
         Ok(Self { known: Some(TrustedAuthorities { certificates, by_path }), trust })
+    }
+
+    /// Begins the configuration of a client that trusts the servers of this verifier.
+    ///
+    /// # Errors
+    /// The cryptography has no version of TLS.
+    pub fn client(self: Arc<Self>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, RootsError> {
+        let builder = ClientConfig::builder_with_details(provider(), clock())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| RootsError::Version(error.to_string()))?;
+        Ok(builder.dangerous().with_custom_certificate_verifier(self))
     }
 }
 

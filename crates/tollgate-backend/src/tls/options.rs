@@ -66,11 +66,7 @@ impl TlsOptions {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
         let verifier = Arc::new(Verifier::new(files.ca.as_deref(), Trust::Host).map_err(TlsError::Roots)?);
-        let builder = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Certificate(error.to_string()))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier.clone());
+        let builder = verifier.clone().client().map_err(TlsError::Roots)?;
         let client = files.client.as_ref().map(read_client).transpose()?;
         let mut config = match (&client, &files.client) {
             (Some((certificates, key)), Some(identity)) => {

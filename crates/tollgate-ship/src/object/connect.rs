@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -97,13 +96,7 @@ impl Dialer {
         proxy: Option<Target>,
         timeout: Duration,
     ) -> Result<Self, RootsError> {
-        let verifier = Verifier::new(ca, Trust::Host)?;
-        let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| RootsError::Unreadable(error.to_string()))?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let config = Arc::new(Verifier::new(ca, Trust::Host)?).client()?.with_no_client_auth();
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxy, timeout })
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustls::ClientConfig;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tollgate_tls::{RootsError, Verifier};
 
@@ -16,13 +15,8 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> 
     let verifier = Verifier::new(url.root_cert.as_deref(), url.trust).map_err(|error| match error {
         RootsError::File(error) => format!("sslrootcert {error}"),
         RootsError::None => format!("{error}: set sslrootcert"),
-        RootsError::Unreadable(_) => error.to_string(),
+        RootsError::Unreadable(_) | RootsError::Version(_) => error.to_string(),
     })?;
-    let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
+    let config = Arc::new(verifier).client().map_err(|error| error.to_string())?;
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }

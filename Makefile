@@ -28,7 +28,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build dist dist-test dist-tools dist-test-tools install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build dist dist-test dist-e2e dist-tools dist-test-tools install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -57,6 +57,15 @@ dist-test: dist dist-test-tools
 	  --out target/dist-test/next --version 99.0.0
 	tests/packages/run.py
 	tests/packages/deployment.py $(if $(BINARY),--binary $(BINARY))
+
+# The end-to-end tests with another program, such as a release:
+# `make dist-e2e BINARY=target/release/tollgate`. TESTS=name runs some of them. The tests
+# find the program by a link, so that they are compiled once for all programs.
+dist-e2e: export RUST_TEST_THREADS ?= 4
+dist-e2e: tools versitygw pebble
+	@test -x "$(BINARY)" || { echo "usage: make dist-e2e BINARY=path/to/tollgate [TESTS=name]" >&2; exit 2; }
+	mkdir -p target/dist-e2e && ln -sfn $(abspath $(BINARY)) target/dist-e2e/tollgate
+	TOLLGATE_BINARY=$(CURDIR)/target/dist-e2e/tollgate $(CARGO) test --locked --no-fail-fast -p tollgate --test it $(TESTS)
 
 dist-tools:
 	@which dpkg-shlibdeps rpmbuild >/dev/null || { apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm; }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::load_from::{SQLITE, database_machine};
-use crate::program::{App, printed};
+use crate::program::{App, BINARY, printed};
 use crate::sinks::{STREAMS, record};
 
 /// Makes the web machine, which ships to a store.
@@ -204,7 +204,7 @@ fn the_accounts_of_an_s3_server_add_up() {
     let base = database_machine(SQLITE);
     run(&web, 0..2_000);
     let of_base = |command: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        Command::new(BINARY)
             .args(command)
             .args(["s3://logs/a", "--endpoint", &endpoint])
             .arg(base.path())

@@ -84,7 +84,9 @@ fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
     check_failed_log(&server);
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(1), "fault {n}: {log}");
-    assert!(log.contains("cannot sync") && log.contains(".open: Input/output error"), "fault {n}: {log}");
+    // The text of EIO depends on the C library.
+    assert!(log.contains("cannot sync") && log.contains(".open: "), "fault {n}: {log}");
+    assert!(log.contains(" (os error 5)"), "fault {n}: {log}");
     let syncs: Vec<_> = app.calls().into_iter().filter(|(thread, _)| thread == "log-syncer").collect();
     let begun = syncs.iter().filter(|(_, call)| call.starts_with("fdatasync(")).count();
     assert_eq!(begun, n, "the thread syncs no file again after it failed: {syncs:?}");

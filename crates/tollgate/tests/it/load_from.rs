@@ -18,7 +18,7 @@ use crate::crash::{Random, seed};
 use crate::forge::Forged;
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::postgres::numbers_of;
-use crate::program::{App, eventually, printed};
+use crate::program::{App, BINARY, eventually, printed};
 use crate::sinks::{STREAMS, all, record};
 
 /// Number of loaders that are killed.
@@ -186,7 +186,7 @@ fn a_store_that_is_away_is_a_fault_and_not_an_empty_store() {
 
 /// Starts a loader in a separate process, with a separate folder of fetched segments.
 fn start_loader(loader: &App, store: &str, spool: &Path) -> std::process::Child {
-    Command::new(env!("CARGO_BIN_EXE_tollgate"))
+    Command::new(BINARY)
         .args(["load", "--once", "--from", store, "--spool"])
         .arg(spool)
         .arg(loader.path())
@@ -256,7 +256,7 @@ fn what_machines_shipped_to_an_s3_server_is_loaded_once_and_answered() {
     }
     let loader = database_machine(SQLITE);
     for _ in 0..2 {
-        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        let output = Command::new(BINARY)
             .args(["load", "--once", "--from", "s3://logs"])
             .args(["--endpoint", &format!("http://{}", gateway.address)])
             .arg(loader.path())

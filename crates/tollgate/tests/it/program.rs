@@ -510,6 +510,10 @@ pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
+/// The program under test. `make dist-e2e BINARY=` names another one when it compiles the tests.
+pub(crate) const BINARY: &str = match option_env!("TOLLGATE_BINARY") {
+    Some(path) => path,
+    None => env!("CARGO_BIN_EXE_tollgate"),
+};
 const PATIENT: &str = "queue_age_max = \"1h\"\n";
 const STRACE_REPORT: &str = "strace.txt";

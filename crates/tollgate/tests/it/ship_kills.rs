@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::crash::{Random, seed};
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::postgres::numbers_in;
-use crate::program::{App, Running, eventually, printed};
+use crate::program::{App, BINARY, Running, eventually, printed};
 
 /// Turns, unless `TOLLGATE_SHIP_TURNS` says otherwise.
 const TURNS: u64 = 10;
@@ -150,7 +150,7 @@ impl Drop for Site {
 
 /// Returns a command on the machine that loads. The arguments end with `--endpoint`.
 fn command_of(base: &App, gateway: &Gateway, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let mut command = Command::new(BINARY);
     command
         .args(arguments)
         .arg(format!("http://{}", gateway.address))

@@ -14,7 +14,7 @@ use crate::authority::certificate;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
-use crate::program::{App, Running};
+use crate::program::{App, BINARY, Running};
 
 /// The network of the web machines and of the store.
 pub(crate) const WEB: &str = "web";
@@ -183,7 +183,7 @@ struct Loader(Child);
 impl Loader {
     fn start(app: &App, authority: &Path, number: usize) -> Self {
         let log = app.path().join(format!("loader-{number}.log"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let mut command = Command::new(BINARY);
         command
             .args(["load", "--from", "s3://logs/fleet", "--ca-file"])
             .arg(authority)

@@ -6,7 +6,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from make_dist import HERE, targets_of_images
 from packages import zig
+from packages.inventory import crates, known_packages, vendored
 from packages.release import Release, write_archive
 
 
@@ -45,6 +47,38 @@ class Archives(unittest.TestCase):
         self.assertEqual([each.name for each in found], sorted(each.name for each in found))
         date_of_gzip = archives[0][4:8]
         self.assertEqual(date_of_gzip, bytes(4))
+
+
+class Inventory(unittest.TestCase):
+    def test_libraries_in_c_are_listed_with_version_and_licence(self):
+        found = {part.name: part for part in vendored(HERE, known_packages())}
+        self.assertEqual(sorted(found), ["luau", "sqlite", "zstd"])
+        for name, text in {
+            "luau": "Roblox Corporation",
+            "sqlite": "blessing",
+            "zstd": "Meta Platforms",
+        }.items():
+            self.assertRegex(found[name].version, r"^\d+(\.\d+)*$")
+            self.assertIn(text, found[name].texts[0])
+
+    def test_each_crate_that_is_linked_has_the_text_of_its_licence(self):
+        found = crates(HERE, known_packages())
+        names = {part.name for part in found}
+        self.assertEqual([part.name for part in found if not part.texts], [])
+        self.assertIn("rustls", names)
+        # Macros and other parts of the build are not linked.
+        self.assertEqual(names & {"syn", "cc", "proc-macro2", "serde_derive"}, set())
+
+
+class Images(unittest.TestCase):
+    def test_the_image_of_a_processor_has_the_static_program_if_there_is_one(self):
+        gnu, musl, arm = (
+            "x86_64-unknown-linux-gnu",
+            "x86_64-unknown-linux-musl",
+            "aarch64-unknown-linux-gnu",
+        )
+        self.assertEqual(targets_of_images([musl, gnu, arm]), {musl, arm})
+        self.assertEqual(targets_of_images([gnu]), {gnu})
 
 
 class Targets(unittest.TestCase):

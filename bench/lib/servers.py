@@ -211,11 +211,18 @@ class Instance:
     It runs on the core of the server unless `cores` names other cores.
     """
 
-    def __init__(self, folder: Path, configuration: str, scripts: dict[str, str], cores: str = SERVER_CORE):
+    def __init__(
+        self,
+        folder: Path,
+        configuration: str,
+        scripts: dict[str, str],
+        cores: str = SERVER_CORE,
+        program: Path = PROGRAM,
+    ):
         (folder / "tollgate.toml").write_text(configuration)
         for name, text in scripts.items():
             (folder / name).write_text(text)
-        command = ["taskset", "-c", cores, str(PROGRAM), "serve", "--no-load", str(folder)]
+        command = ["taskset", "-c", cores, str(program), "serve", "--no-load", str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.folder = folder
         #: The ports of the addresses, in the order of the configuration.

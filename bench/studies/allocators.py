@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from lib.load import Wrk
-from lib.servers import PEERS, Instance
+from lib.servers import PEERS, PROGRAM, Instance
 from lib.usage import cpu_s_of
 from studies import memory
 
@@ -121,10 +121,10 @@ def tell_speed(chosen: dict[str, dict[str, str]], arguments):
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def speed(load: Wrk, seconds: float) -> tuple[float, float]:
+def speed(load: Wrk, seconds: float, program: Path = PROGRAM) -> tuple[float, float]:
     """Returns requests per second, and microseconds of the server's processor time per request."""
     with tempfile.TemporaryDirectory(prefix="tollgate-allocator-") as folder:
-        server = Instance(Path(folder), CONFIGURATION, SCRIPTS)
+        server = Instance(Path(folder), CONFIGURATION, SCRIPTS, program=program)
         try:
             before = cpu_s_of([server.process.pid])
             figures = load.run(server.port, seconds)

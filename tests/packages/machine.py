@@ -1,4 +1,4 @@
-"""A newly installed Debian 12: a folder from debootstrap, in which systemd boots as process 1."""
+"""Folders with Debian from debootstrap: a Debian 12 in which systemd boots as process 1, and an older one."""
 
 import shutil
 import subprocess
@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = ROOT / "target/dist-test/debian-12"
+BASES = ROOT / "target/dist-test"
 MIRROR = "http://deb.debian.org/debian"
 #: The packages of a small server, with what the test needs in addition: curl and SQLite.
+#: A program that GCC links also needs libstdc++6.
 INCLUDED = "systemd,systemd-sysv,adduser,init-system-helpers,libstdc++6,ca-certificates,curl,sqlite3"
 PATIENCE = 60.0
 
@@ -29,17 +30,18 @@ def eventually(what: str, condition, patience: float = PATIENCE):
         time.sleep(0.05)
 
 
-def make_base() -> Path:
-    """Makes the folder once. It is kept below target/, because debootstrap loads 100 MB."""
-    if not (BASE / "complete").exists():
-        shutil.rmtree(BASE, ignore_errors=True)
-        BASE.mkdir(parents=True)
-        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", "bookworm", BASE, MIRROR]
-        done = run(*command)
+def make_base(release: str, *included: str) -> Path:
+    """Makes a folder once. It is kept below target/, because debootstrap loads 100 MB."""
+    base = BASES / release
+    if not (base / "complete").exists():
+        shutil.rmtree(base, ignore_errors=True)
+        base.mkdir(parents=True)
+        options = [f"--include={each}" for each in included]
+        done = run("debootstrap", "--variant=minbase", *options, release, base, MIRROR)
         if done.returncode:
             sys.exit(f"debootstrap failed: {done.stdout[-2000:]}{done.stderr}")
-        (BASE / "complete").touch()
-    return BASE
+        (base / "complete").touch()
+    return base
 
 
 class Machine:
@@ -47,7 +49,7 @@ class Machine:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        run("cp", "--archive", make_base(), folder, check=True)
+        run("cp", "--archive", make_base("bookworm", INCLUDED), folder, check=True)
         self.log = (folder.parent / f"{folder.name}.log").open("w+")
         command = ["systemd-nspawn", "--directory", folder, "--register=no", "--keep-unit", "--boot"]
         self.nspawn = subprocess.Popen(

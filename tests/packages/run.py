@@ -2,11 +2,15 @@
 """Tries the files of `make dist`, as root: `tests/packages/run.py [--dist FOLDER] [--next FOLDER]`.
 
 Installs the deb into a new Debian 12 whose systemd runs, and sends requests. Then upgrades, removes and
-purges it. Unpacks the archive and the image, and runs their server. `--next` has the deb of a later version.
+purges it. Unpacks the archives and the image, and runs their server. Runs the archives also in Debian 11.
+`--next` has the deb of a later version. `--here` leaves out Debian 11, for a program that needs the glibc of
+this machine.
 """
 
 import argparse
+import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import ROOT, Machine, eventually, run
+import yaml
+from machine import ROOT, Machine, eventually, make_base, run
 
 CONFIGURATION = "/etc/tollgate/tollgate.toml"
 STATE = "/var/lib/tollgate"
@@ -23,10 +28,17 @@ URL = "http://127.0.0.1:8080/score?x=20"
 REPLY = '{"score":41}'
 #: From the command of the installation to the row.
 ROW_WITHIN_S = 60
+#: The oldest release of Debian that the mirrors have.
+OLD = "bullseye"
 #: CAP_NET_BIND_SERVICE is the only capability of the unit.
 CAPABILITIES = f"{1 << 10:016x}"
-
-
+#: Files for a person at a shell.
+PAGES = (
+    "/usr/share/man/man1/tollgate.1.gz",
+    "/usr/share/man/man1/tollgate-serve.1.gz",
+    "/usr/share/zsh/vendor-completions/_tollgate",
+    "/usr/share/fish/vendor_completions.d/tollgate.fish",
+)
 #: The administrator adds these lines before the upgrade. The server opens files by openat2, which some
 #: sandboxes forbid.
 OWN_LINES = """
@@ -102,11 +114,14 @@ def check_tools(machine: Machine) -> None:
     expect(
         machine.output("systemd-analyze", "verify", *units) == "", "systemd-analyze finds faults of the units"
     )
+    # The threshold is ten times the exposure, which has to be 2.0 or less.
+    machine.output("systemd-analyze", "security", "--offline=true", "--threshold=20", units[0])
     machine.output(
         "bash", "-c", "source /usr/share/bash-completion/completions/tollgate && complete -p tollgate"
     )
-    expect(machine.exists("/usr/share/man/man1/tollgate.1.gz"), "there is no manual page")
-    step("status, check, systemd-analyze verify, completions, manual page")
+    for path in PAGES:
+        expect(machine.exists(path), f"the package has no {path}")
+    step("status, check, systemd-analyze verify and security, completions, manual pages")
 
 
 def check_upgrade(machine: Machine, deb: Path) -> None:
@@ -186,8 +201,33 @@ def check_archive(machine: Machine, archive: Path) -> None:
     step("archive: user by systemd-sysusers, unit, reply, row, upgrade")
 
 
+@contextlib.contextmanager
+def served_in(root: Path, user: str, *command: str):
+    """Runs a server in a folder as in a chroot, with a network of its own. Yields the words that enter it."""
+    inside = (
+        f'mount -t proc proc {root}/proc && ip link set lo up && exec chroot --userspec={user} {root} "$@"'
+    )
+    start = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
+    log = (root.parent / "server.log").open("w+")
+    server = subprocess.Popen([*start, *command], stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        eventually(f"the start in {root}", lambda: "serving" in server.stdout.readline())
+        (child,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        yield ["nsenter", "--target", child, "--net", "--mount", "--pid"]
+    finally:
+        server.kill()
+        server.wait()
+        log.close()
+
+
+def check_row_in(root: Path, within: list[str]) -> None:
+    expect(run(*within, "curl", "-sS", URL).stdout == REPLY, f"the reply in {root} is not the score")
+    query = ["sqlite3", "-readonly", root / DATABASE.lstrip("/"), "SELECT count(*) FROM scores"]
+    eventually(f"the row in {root}", lambda: run(*query).stdout == "1\n")
+
+
 def check_image(image: Path, folder: Path) -> None:
-    """Unpacks the image by umoci, and runs its command in a chroot as its user, with a network of its own."""
+    """Unpacks the image by umoci, and runs its command in a chroot as its user."""
     layout, bundle = folder / "layout", folder / "bundle"
     layout.mkdir()
     run("tar", "-xf", image, "-C", layout, check=True)
@@ -195,26 +235,31 @@ def check_image(image: Path, folder: Path) -> None:
     run("umoci", "unpack", "--image", f"{layout}:{tag}", bundle, check=True)
     process, root = json.loads((bundle / "config.json").read_text())["process"], bundle / "rootfs"
     user = f"{process['user']['uid']}:{process['user']['gid']}"
-    inside = (
-        f'mount -t proc proc {root}/proc && ip link set lo up && exec chroot --userspec={user} {root} "$@"'
-    )
-    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, "sh"]
-    log = (folder / "image.log").open("w+")
-    server = subprocess.Popen([*command, *process["args"]], stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        eventually("the start of the image", lambda: "serving" in server.stdout.readline())
-        (child,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-        within = ["nsenter", "--target", child, "--net", "--mount", "--pid"]
-        expect(run(*within, "curl", "-sS", URL).stdout == REPLY, "the reply of the image is not the score")
-        query = ["sqlite3", "-readonly", root / DATABASE.lstrip("/"), "SELECT count(*) FROM scores"]
-        eventually("the row of the image", lambda: run(*query).stdout == "1\n")
-        status = ["chroot", "--userspec", user, root, process["args"][0], "status", CONFIGURATION]
-        expect("ALL WELL" in run(*within, *status).stdout, "the image is not ALL WELL")
-    finally:
-        server.kill()
-        server.wait()
-        log.close()
-    step("image: unpacked by umoci, reply, row, status")
+    with served_in(root, user, *process["args"]) as within:
+        check_row_in(root, within)
+        done = run(*within, "chroot", "--userspec", user, root, *healthcheck())
+        expect(done.returncode == 0 and "ALL WELL" in done.stdout, f"the health check: {done.stdout}")
+    libraries = [path for path in root.rglob("*") if re.search(r"\.so(\.\d+)*$", path.name)]
+    step(f"image: unpacked by umoci, reply, row, health check of compose. It has {len(libraries)} libraries")
+
+
+def healthcheck() -> list[str]:
+    """Returns the command by which compose asks for the health of the server."""
+    services = yaml.safe_load((ROOT / "dist/compose/compose.yaml").read_text())["services"]
+    kind, *command = services["tollgate"]["healthcheck"]["test"]
+    expect(kind == "CMD", f"the health check of compose is of the kind {kind}")
+    return command
+
+
+def check_old(archive: Path, folder: Path) -> None:
+    """Runs the program of an archive in Debian 11, whose glibc is 2.31."""
+    root = folder / "old"
+    run("cp", "--archive", make_base(OLD), root, check=True)
+    run("tar", "-xzf", archive, "-C", root, "--strip-components=1", "--keep-directory-symlink", check=True)
+    (root / STATE.lstrip("/")).mkdir()
+    with served_in(root, "0:0", "/usr/bin/tollgate", "serve", CONFIGURATION) as within:
+        check_row_in(root, within)
+    step(f"{archive.name} in Debian {OLD}: reply, row")
 
 
 def check_lintian(deb: Path) -> None:
@@ -227,11 +272,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dist", type=Path, default=ROOT / "target/dist")
     parser.add_argument("--next", type=Path, default=ROOT / "target/dist-test/next")
+    parser.add_argument("--here", action="store_true")
     options = parser.parse_args()
     first, later = only(options.dist, "*.deb"), only(options.next, "*.deb")
     check_lintian(first)
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as folder:
         check_image(only(options.dist, "*.oci.tar"), Path(folder))
+        for archive in sorted(options.dist.glob("*-linux-*.tar.gz")):
+            if not options.here:
+                check_old(archive, Path(tempfile.mkdtemp(dir=folder)))
         machine = Machine(Path(folder, "machine"))
         try:
             check_first_row(machine, first)
@@ -240,7 +289,7 @@ def main() -> None:
             check_upgrade(machine, later)
             check_socket(machine)
             check_end(machine, later)
-            check_archive(machine, only(options.dist, "*.tar.gz"))
+            check_archive(machine, only(options.dist, "*-gnu.tar.gz"))
         finally:
             machine.close()
 

@@ -1,4 +1,4 @@
-"""The package of Debian. dpkg-deb packs it, and dpkg-shlibdeps finds the libraries that the binary needs."""
+"""The package of Debian, which dpkg-deb packs."""
 
 import datetime
 import gzip
@@ -8,14 +8,23 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from packages.release import DESCRIPTION, MAINTAINER, ROOT, SUMMARY, Release, output
+from packages import elf
+from packages.release import DESCRIPTION, ROOT, SUMMARY, Release, maintainer, output
 
 SCRIPTS = ("postinst", "prerm", "postrm")
 NAME = "tollgate"
 
 
 def libraries(binary: Path) -> str:
-    """Returns what `Depends` has to name for a binary, or nothing for a static one."""
+    """Returns what `Depends` has to name for a binary, or nothing for a static one.
+
+    dpkg-shlibdeps takes the version of glibc from this machine, although an older one may be enough.
+    """
+    if not elf.libraries(binary):
+        return ""
+    if elf.libraries(binary) <= elf.PARTS_OF_GLIBC:
+        major, minor = elf.glibc(binary)
+        return f"libc6 (>= {major}.{minor})"
     with tempfile.TemporaryDirectory() as folder:
         control = Path(folder, "debian/control")
         control.parent.mkdir()
@@ -31,7 +40,7 @@ def control(release: Release, tree: Path) -> str:
     return f"""Package: {NAME}
 Version: {release.version}
 Architecture: {release.debian}
-Maintainer: {MAINTAINER}
+Maintainer: {maintainer()}
 Installed-Size: {size}
 Pre-Depends: init-system-helpers (>= 1.54~)
 Depends: {depends}
@@ -49,7 +58,7 @@ def changelog(release: Release) -> str:
 
   * See /usr/share/doc/{NAME}/CHANGELOG.md.
 
- -- {MAINTAINER}  {date:%a, %d %b %Y %H:%M:%S +0000}
+ -- {maintainer()}  {date:%a, %d %b %Y %H:%M:%S +0000}
 """
 
 

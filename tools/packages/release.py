@@ -17,7 +17,6 @@ DESCRIPTION = (
     "the client gets the reply. Each record then becomes a row of SQLite or\n"
     "PostgreSQL exactly once."
 )
-MAINTAINER = "The Tollgate developers <maintainers@tollgate.example>"
 LICENSE = "MIT OR Apache-2.0"
 #: Names of one processor: in a target of Rust, in Debian and in images, and in RPM.
 PROCESSORS = {"x86_64": ("amd64", "x86_64"), "aarch64": ("arm64", "aarch64")}
@@ -58,8 +57,18 @@ def output(*command, **options) -> str:
     return done.stdout
 
 
-def version() -> str:
-    return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+def package(root: Path = ROOT) -> dict:
+    """Returns what Cargo.toml says of all crates."""
+    return tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]
+
+
+def version(root: Path = ROOT) -> str:
+    return package(root)["version"]
+
+
+def maintainer(root: Path = ROOT) -> str:
+    """Returns the first author, as `Name <address>`."""
+    return package(root)["authors"][0]
 
 
 def stage(release: Release, destination: Path) -> None:
@@ -101,12 +110,17 @@ def packed(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def write_archive(release: Release, tree: Path, out: Path) -> Path:
-    name = f"tollgate-{release.version}-{release.target}"
+def packed_tree(tree: Path, name: str, seconds: int) -> bytes:
+    """Returns an archive with the files of `tree` in a folder `name`."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        archive.addfile(entry(name, 0o755, release.seconds, tarfile.DIRTYPE))
-        add_tree(archive, tree, f"{name}/", release.seconds)
+        archive.addfile(entry(name, 0o755, seconds, tarfile.DIRTYPE))
+        add_tree(archive, tree, f"{name}/", seconds)
+    return packed(content.getvalue())
+
+
+def write_archive(release: Release, tree: Path, out: Path) -> Path:
+    name = f"tollgate-{release.version}-{release.target}"
     path = out / f"{name}.tar.gz"
-    path.write_bytes(packed(content.getvalue()))
+    path.write_bytes(packed_tree(tree, name, release.seconds))
     return path

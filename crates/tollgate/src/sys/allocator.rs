@@ -2,9 +2,9 @@
 //!
 //! glibc keeps free memory that lies between blocks in use. glibc also raises the size from which blocks are
 //! mapped separately, up to 32 MiB. Blocks below this size stay in the heap. A fixed size would make long
-//! replies two and a half times as expensive. Tollgate therefore returns free pages from time to time. With
-//! other C libraries this function does nothing. docs/explanation/decisions/allocator.md has the
-//! measurements.
+//! replies two and a half times as expensive. Tollgate therefore returns free pages from time to time. A
+//! static program has mimalloc, which returns memory by itself. docs/explanation/decisions/allocator.md has
+//! the measurements.
 
 /// Returns free pages between used blocks to the system. Threads that allocate at the same time may wait for
 /// this call.
@@ -13,3 +13,8 @@ pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     let _ = unsafe { libc::malloc_trim(0) };
 }
+
+/// The allocator of a static program.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

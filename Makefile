@@ -28,7 +28,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -72,6 +72,11 @@ dist-e2e: tools versitygw pebble
 	@test -x "$(BINARY)" || { echo "usage: make dist-e2e BINARY=path/to/tollgate [TESTS=name]" >&2; exit 2; }
 	mkdir -p target/dist-e2e && ln -sfn $(abspath $(BINARY)) target/dist-e2e/tollgate
 	TOLLGATE_BINARY=$(CURDIR)/target/dist-e2e/tollgate $(CARGO) test --locked --no-fail-fast -p tollgate --test it $(TESTS)
+
+# Checks, builds and tags a release from a clean clone: `make release VERSION=0.2.0`. DRY_RUN=1 writes no tag, and takes
+# BINARY= to build nothing. CONTRIBUTING.md has the steps.
+release: dist-tools
+	tools/release.py $(VERSION) $(if $(DRY_RUN),--dry-run) $(if $(BINARY),--binary $(BINARY)) --mdbook $(MDBOOK)
 
 dist-tools:
 	@{ which dpkg-shlibdeps rpmbuild && $(PYTHON) -m pip --version; } >/dev/null || { apt-get update && apt-get install -y --no-install-recommends dpkg-dev rpm python3-pip; }

@@ -5,9 +5,10 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 18] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 19] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
+    ("tollgate-xml", &[]),
     ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
     ("tollgate-signature", &[]),
@@ -75,7 +76,23 @@ pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 0] = [];
 
 /// The modules that the root of a crate declares, from the lowest layer to the highest. A module may import
 /// modules of earlier lines. A crate that is not listed has no order of modules yet.
-pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
+pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
+    (
+        "tollgate-xml",
+        &[
+            // Characters, places and bounds.
+            &["characters", "limits", "position"],
+            &["error"],
+            &["name", "reference", "scope"],
+            // What a reader reports, and the markup that it reads.
+            &["attributes", "elements"],
+            &["events"],
+            &["markup", "tag"],
+            &["decoder"],
+            &["reader"],
+            &["lib"],
+        ],
+    ),
     (
         "tollgate-http",
         &[

@@ -1,0 +1,84 @@
+//! Random documents, whole and cut at random.
+
+use proptest::prelude::*;
+use tollgate_xml::Limits;
+
+use crate::document::read;
+
+/// Parts of documents, so that random sequences of them reach most states of the reader.
+const PARTS: [&str; 46] = [
+    "<a",
+    "<b>",
+    "</b>",
+    "</a>",
+    ">",
+    "/>",
+    " ",
+    "=",
+    "'",
+    "\"",
+    " x='1'",
+    " y=\"",
+    "&amp;",
+    "&#65;",
+    "&",
+    ";",
+    "&x;",
+    "<!--",
+    "-->",
+    "--",
+    "-",
+    "<![CDATA[",
+    "]]>",
+    "]]",
+    "]",
+    "<?p",
+    "?>",
+    "?",
+    "<?xml version='1.0'",
+    "<!DOCTYPE a",
+    "text",
+    "\r",
+    "\n",
+    "\r\n",
+    "\u{e9}",
+    "\u{ffff}",
+    "\u{1f600}",
+    "<p:c xmlns:p='urn:p' p:d='e'>",
+    "</p:c>",
+    " xmlns='u'",
+    "<",
+    "!",
+    "/",
+    "[",
+    ":",
+    "\u{1}",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_outcome_does_not_depend_on_where_pieces_end(
+        parts in prop::collection::vec(prop::sample::select(&PARTS[..]), 0..24),
+        prefix in prop::sample::select(vec!["", "<a>", "<a>", "<?xml version='1.0' encoding='iso-8859-1'?><a>"]),
+        garbage in prop::option::weighted(0.1, any::<u8>()),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        tag_bytes_max in prop::sample::select(vec![16, 64, 1024]),
+    ) {
+        let mut document = format!("{prefix}{}", parts.concat()).into_bytes();
+        document.extend(garbage);
+        let limits = Limits { tag_bytes_max, name_bytes_max: 10, ..Limits::default() };
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(document.len() + 1)).collect();
+        ends.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut start = 0;
+        for end in ends.into_iter().chain([document.len()]) {
+            pieces.push(&document[start..end]);
+            start = end;
+        }
+        let whole = read([document.as_slice()], limits);
+        prop_assert_eq!(&whole, &read(pieces, limits));
+        prop_assert_eq!(&whole, &read(document.chunks(1), limits));
+    }
+}

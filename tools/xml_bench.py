@@ -68,8 +68,10 @@ def main():
     print(f"{document.stat().st_size / 1e6:.2f} MB: {expected.strip()}")
     base = statistics.median(speeds["libxml2"])
     for name, found in speeds.items():
-        ratio = statistics.median(found) / base
-        print(f"{name:16} {statistics.median(found):7.1f} MB/s ({min(found):.1f} to {max(found):.1f}), {ratio:.2f} of libxml2")
+        middle = statistics.median(found)
+        print(
+            f"{name:16} {middle:7.1f} MB/s ({min(found):.1f} to {max(found):.1f}), {middle / base:.2f} of libxml2"
+        )
 
 
 if __name__ == "__main__":

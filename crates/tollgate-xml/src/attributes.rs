@@ -2,8 +2,8 @@
 
 use crate::characters::NameSpan;
 use crate::error::XmlErrorKind::{Malformed, Namespace};
-use crate::error::{Fault, Found, Result};
-use crate::limits::Limits;
+use crate::error::{AtFault, Fault, Result};
+use crate::limits::{Limits, Prefixes};
 use crate::name::{Name, Parts};
 use crate::scope::{NamespaceId, Scope};
 
@@ -70,8 +70,8 @@ impl<'a> Attributes<'a> {
         declared.map(|(prefix, uri)| Declaration { prefix, uri })
     }
 
-    /// Returns the namespace of a prefix that is in scope at the element. An empty prefix is that of an element
-    /// without one.
+    /// Returns the namespace of a prefix that is in scope at the element. An empty prefix is that of an
+    /// element without one.
     pub fn resolve(&self, prefix: &str) -> Option<&'a str> {
         self.scope.resolve(prefix).map(|id| self.scope.uri(id))
     }
@@ -102,6 +102,15 @@ pub(crate) struct ValueSpan {
     pub(crate) end: usize,
     /// Whether the value is in `values`, and not in the text of the document.
     pub(crate) is_normalised: bool,
+}
+
+impl Item {
+    /// The part of the name that differs within a namespace. A name without a namespace may have a prefix
+    /// that is not declared.
+    #[inline]
+    fn compared_name<'a>(&self, text: &'a str) -> &'a str {
+        if self.namespace == NamespaceId::NONE { self.name.whole(text) } else { self.name.parts(text).local }
+    }
 }
 
 impl ValueSpan {
@@ -143,7 +152,7 @@ impl AttributeList {
         }
         for item in &mut self.attributes {
             if item.name.colon != item.name.start {
-                item.namespace = namespace_of(text, item.name, scope)?;
+                item.namespace = namespace_of(text, item.name, scope, limits)?;
             }
         }
         self.check_unique(text)
@@ -172,17 +181,17 @@ impl AttributeList {
         Ok(())
     }
 
-    /// Checks that no two attributes have the same name. Few are compared in pairs, and many are sorted, so that
-    /// the work is never quadratic.
+    /// Checks that no two attributes have the same name. Few are compared in pairs, and many are sorted, so
+    /// that the work is never quadratic.
     #[inline]
     fn check_unique(&mut self, text: &str) -> Result<()> {
         if self.attributes.len() > COMPARED_IN_PAIRS_MAX {
             return self.check_unique_by_order(text);
         }
         for (index, item) in self.attributes.iter().enumerate() {
-            let local = item.name.parts(text).local;
+            let name = item.compared_name(text);
             for other in &self.attributes[..index] {
-                if other.namespace == item.namespace && other.name.parts(text).local == local {
+                if other.namespace == item.namespace && other.compared_name(text) == name {
                     return Err(repeated(text, item.name));
                 }
             }
@@ -194,7 +203,7 @@ impl AttributeList {
         let attributes = &self.attributes;
         let key = |place: u16| {
             let item = &attributes[usize::from(place)];
-            (item.name.parts(text).local, item.namespace)
+            (item.compared_name(text), item.namespace)
         };
         self.order.clear();
         self.order.extend(0..u16::try_from(attributes.len()).unwrap_or(u16::MAX));
@@ -209,17 +218,26 @@ impl AttributeList {
 }
 
 /// Returns the namespace of a name with a prefix.
-pub(crate) fn namespace_of(text: &str, name: NameSpan, scope: &Scope) -> Result<NamespaceId> {
+pub(crate) fn namespace_of(
+    text: &str,
+    name: NameSpan,
+    scope: &Scope,
+    limits: &Limits,
+) -> Result<NamespaceId> {
     let prefix = name.parts(text).prefix;
-    scope.resolve(prefix).ok_or_else(|| {
-        let reason = format!("the prefix {prefix} is not declared");
-        Fault::new(Namespace, name.start, reason, Found::InReason, "")
-    })
+    match scope.resolve(prefix) {
+        Some(namespace) => Ok(namespace),
+        None if limits.prefixes == Prefixes::Any => Ok(NamespaceId::NONE),
+        None => {
+            let reason = format!("the prefix {prefix} is not declared");
+            Err(Fault::new(Namespace, name.start, reason, AtFault::InReason, ""))
+        }
+    }
 }
 
 #[cold]
 fn repeated(text: &str, name: NameSpan) -> Box<Fault> {
-    let found = Found::Text(name.whole(text).to_owned());
+    let found = AtFault::Text(name.whole(text).to_owned());
     Fault::new(Malformed, name.start, "a repeated attribute", found, "")
 }
 

@@ -118,8 +118,8 @@ fn end_of_run(bytes: &[u8], at: usize, stop: u8) -> usize {
         .map_or(bytes.len(), |found| at + found)
 }
 
-/// Returns the length of the character at `at` if a document may contain it. Call this where a scan stopped at
-/// a suspect byte.
+/// Returns the length of the character at `at` if a document may contain it. Call this where a scan stopped
+/// at a suspect byte.
 #[inline]
 pub(crate) fn allowed_character(text: &str, at: usize) -> Option<usize> {
     let bytes = &text.as_bytes()[at..];

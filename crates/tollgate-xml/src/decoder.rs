@@ -3,7 +3,7 @@
 //! A character may be cut by the end of a piece. The decoder keeps its first bytes.
 
 use crate::error::XmlErrorKind::Encoding;
-use crate::error::{Fault, Found, Result};
+use crate::error::{AtFault, Fault, Result};
 use crate::markup::{LATIN1, begins_declaration, declaration};
 use crate::position::Width;
 
@@ -59,7 +59,7 @@ fn names_latin1(bytes: &[u8]) -> bool {
 
 fn unsupported(name: &str) -> Box<Fault> {
     let reason = format!("a text in {name}");
-    Fault::new(Encoding, 0, reason, Found::InReason, ALLOWED)
+    Fault::new(Encoding, 0, reason, AtFault::InReason, ALLOWED)
 }
 
 /// Decodes the pieces of a document.
@@ -84,8 +84,8 @@ impl Decoder {
         self.width
     }
 
-    /// Decodes the longest part of `bytes` that one call can decode, and returns it with its length. The buffer
-    /// holds text that had to be converted.
+    /// Decodes the longest part of `bytes` that one call can decode, and returns it with its length. The
+    /// buffer holds text that had to be converted.
     ///
     /// # Errors
     /// The bytes are not in the encoding.
@@ -189,7 +189,7 @@ fn is_high_surrogate(unit: u16) -> bool {
 }
 
 fn not_encoded(name: &str) -> Box<Fault> {
-    Fault::new(Encoding, 0, format!("text is not {name}"), Found::InReason, "")
+    Fault::new(Encoding, 0, format!("text is not {name}"), AtFault::InReason, "")
 }
 
 /// Greatest length of an XML declaration that names ISO-8859-1.

@@ -38,7 +38,7 @@ pub enum XmlErrorKind {
 pub(crate) struct Fault {
     pub(crate) kind: XmlErrorKind,
     pub(crate) reason: Cow<'static, str>,
-    pub(crate) found: Found,
+    pub(crate) found: AtFault,
     pub(crate) allowed: Cow<'static, str>,
     /// Place in the text.
     pub(crate) at: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Fault {
 
 /// What stands at the place of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum AtFault {
     /// The reason says what was found.
     InReason,
     Character(char),
@@ -62,7 +62,7 @@ impl Fault {
         kind: XmlErrorKind,
         at: usize,
         reason: impl Into<Cow<'static, str>>,
-        found: Found,
+        found: AtFault,
         allowed: impl Into<Cow<'static, str>>,
     ) -> Box<Self> {
         Box::new(Self { kind, reason: reason.into(), found, allowed: allowed.into(), at })
@@ -76,7 +76,7 @@ impl Fault {
         reason: impl Into<Cow<'static, str>>,
         allowed: &'static str,
     ) -> Box<Self> {
-        let found = text[at..].chars().next().map_or(Found::End, Found::Character);
+        let found = text[at..].chars().next().map_or(AtFault::End, AtFault::Character);
         Self::new(XmlErrorKind::Malformed, at, reason, found, allowed)
     }
 
@@ -85,13 +85,13 @@ impl Fault {
     pub(crate) fn character(text: &str, at: usize) -> Box<Self> {
         let code = text[at..].chars().next().map_or(0, u32::from);
         let reason = format!("U+{code:04X}, a character that XML does not allow,");
-        Self::new(XmlErrorKind::Malformed, at, reason, Found::InReason, "")
+        Self::new(XmlErrorKind::Malformed, at, reason, AtFault::InReason, "")
     }
 
     /// Returns the fault of a bound.
     #[cold]
     pub(crate) fn limit(at: usize, reason: impl Into<Cow<'static, str>>) -> Box<Self> {
-        Self::new(XmlErrorKind::Limit, at, reason, Found::InReason, "")
+        Self::new(XmlErrorKind::Limit, at, reason, AtFault::InReason, "")
     }
 }
 
@@ -114,10 +114,10 @@ impl XmlError {
     /// What stands at the place of the fault. Empty if the reason says it.
     pub fn found(&self) -> String {
         match &self.0.fault.found {
-            Found::InReason => String::new(),
-            Found::Character(character) => format!("{character:?}"),
-            Found::Text(text) => format!("{text:?}"),
-            Found::End => "the end of the text".to_owned(),
+            AtFault::InReason => String::new(),
+            AtFault::Character(character) => format!("{character:?}"),
+            AtFault::Text(text) => format!("{text:?}"),
+            AtFault::End => "the end of the text".to_owned(),
         }
     }
 

@@ -5,9 +5,9 @@ use crate::name::Name;
 
 /// Receives the events of a document.
 ///
-/// The parts of one text may come in several calls of [`Events::text`]. Their borders depend on the pieces, and
-/// their sum does not. Comments, processing instructions and the XML declaration are checked and not reported.
-/// A text in a CDATA section is a text.
+/// The parts of one text may come in several calls of [`Events::text`]. Their borders depend on the pieces,
+/// and their sum does not. Comments, processing instructions and the XML declaration are checked and not
+/// reported. A text in a CDATA section is a text.
 pub trait Events {
     /// An element begins. [`Events::end`] follows also for `<a/>`.
     ///

@@ -15,6 +15,17 @@ pub struct Limits {
     pub tag_bytes_max: usize,
     /// What the reader does with a document type declaration.
     pub doctype: Doctype,
+    /// What the reader does with a prefix that is not declared.
+    pub prefixes: Prefixes,
+}
+
+/// What a reader does with a prefix that is not declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefixes {
+    /// The document is refused, as Namespaces in XML 1.0 requires.
+    Declared,
+    /// The name is in no namespace, and keeps its prefix.
+    Any,
 }
 
 /// What a reader does with a document type declaration without an internal subset. One with an internal
@@ -36,6 +47,7 @@ impl Default for Limits {
             namespaces_max: 256,
             tag_bytes_max: 64 << 10,
             doctype: Doctype::Refuse,
+            prefixes: Prefixes::Declared,
         }
     }
 }

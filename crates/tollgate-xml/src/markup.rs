@@ -5,7 +5,7 @@
 
 use crate::characters::{end_of_ncname, end_of_space, is_space, refused_character};
 use crate::error::XmlErrorKind::{self, Malformed};
-use crate::error::{Fault, Found, Result};
+use crate::error::{AtFault, Fault, Result};
 use crate::limits::{Doctype, Limits};
 use crate::position::Width;
 
@@ -69,7 +69,7 @@ pub(crate) fn instruction(text: &str, at: usize, limits: &Limits) -> Result<Opti
     }
     if text[start..end].eq_ignore_ascii_case("xml") {
         let reason = "an XML declaration after the start of the document";
-        return Err(Fault::new(Malformed, at, reason, Found::InReason, ""));
+        return Err(Fault::new(Malformed, at, reason, AtFault::InReason, ""));
     }
     Ok(Some(end))
 }
@@ -96,7 +96,7 @@ impl XmlDeclaration {
             Some(name) if !name.eq_ignore_ascii_case(allowed) => {
                 let reason = format!("an XML declaration with encoding \"{name}\"");
                 let allowed = format!("\"{allowed}\"");
-                Err(Fault::new(XmlErrorKind::Encoding, self.encoding_at, reason, Found::InReason, allowed))
+                Err(Fault::new(XmlErrorKind::Encoding, self.encoding_at, reason, AtFault::InReason, allowed))
             }
             _ => Ok(()),
         }
@@ -105,7 +105,8 @@ impl XmlDeclaration {
 
 pub(crate) const LATIN1: &str = "iso-8859-1";
 
-/// Returns whether the text at the start of the document is an XML declaration. `None` if too little is there.
+/// Returns whether the text at the start of the document is an XML declaration. `None` if too little is
+/// there.
 pub(crate) fn begins_declaration(text: &[u8]) -> Option<bool> {
     let begin = b"<?xml";
     match text.get(begin.len()) {
@@ -196,12 +197,12 @@ fn check_pseudo_value(name: &str, value: &str, at: usize) -> Result<()> {
         return Ok(());
     }
     let reason = format!("an XML declaration with {name} \"{value}\"");
-    Err(Fault::new(Malformed, at, reason, Found::InReason, allowed))
+    Err(Fault::new(Malformed, at, reason, AtFault::InReason, allowed))
 }
 
 /// Checks the document type declaration at `at` (production 28), and returns the first place after it.
 pub(crate) fn doctype(text: &str, at: usize, limits: &Limits) -> Result<Option<usize>> {
-    let refused = |reason: &'static str| Fault::new(XmlErrorKind::Doctype, at, reason, Found::InReason, "");
+    let refused = |reason: &'static str| Fault::new(XmlErrorKind::Doctype, at, reason, AtFault::InReason, "");
     if limits.doctype == Doctype::Refuse {
         return Err(refused("a DOCTYPE, which is not supported,"));
     }

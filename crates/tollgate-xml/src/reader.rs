@@ -1,7 +1,7 @@
 //! Reads a document that comes in pieces.
 //!
-//! [`Reader`] decodes the pieces and keeps the place. [`Core`] turns text into events. Markup that a piece cuts
-//! waits in [`Carry`] until it is complete.
+//! [`Reader`] decodes the pieces and keeps the place. [`Core`] turns text into events. Markup that a piece
+//! cuts waits in [`Carry`] until it is complete.
 
 mod carry;
 mod core;

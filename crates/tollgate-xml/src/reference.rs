@@ -2,7 +2,7 @@
 
 use crate::characters::{end_of_ncname, is_character};
 use crate::error::XmlErrorKind::Malformed;
-use crate::error::{Fault, Found, Result};
+use crate::error::{AtFault, Fault, Result};
 
 /// A reference that was read.
 pub(crate) struct Reference {
@@ -34,7 +34,7 @@ pub(crate) fn reference(text: &str, at: usize, bytes_max: usize) -> Result<Optio
             Some(character) => Ok(Some(Reference { character, length: end + 1 - at })),
             None => {
                 let reason = format!("the reference {} is unknown", &text[at..=end]);
-                Err(Fault::new(Malformed, at, reason, Found::InReason, ALLOWED))
+                Err(Fault::new(Malformed, at, reason, AtFault::InReason, ALLOWED))
             }
         },
         Some(_) => Err(Fault::malformed(text, end, "a reference without a semicolon", "a semicolon")),

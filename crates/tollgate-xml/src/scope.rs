@@ -1,7 +1,7 @@
 //! The namespace declarations in scope.
 
 use crate::error::XmlErrorKind::Namespace;
-use crate::error::{Fault, Found, Result};
+use crate::error::{AtFault, Fault, Result};
 
 /// The namespace of the prefix `xml`.
 pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
@@ -23,8 +23,8 @@ pub(crate) struct Scope {
     bindings: Vec<Binding>,
     /// Prefixes and namespaces of all bindings.
     text: String,
-    /// The bindings that no inner one hides, in the order of their prefixes. So a search compares few prefixes,
-    /// whatever a client declares.
+    /// The bindings that no inner one hides, in the order of their prefixes. So a search compares few
+    /// prefixes, whatever a client declares.
     visible: Vec<u16>,
 }
 
@@ -63,7 +63,7 @@ impl Scope {
     pub(crate) fn declare(&mut self, prefix: &str, uri: &str, at: usize) -> Result<()> {
         let refused = |reason: &str| {
             let reason = format!("the declaration of {} {reason}", shown(prefix));
-            Err(Fault::new(Namespace, at, reason, Found::Text(uri.to_owned()), ""))
+            Err(Fault::new(Namespace, at, reason, AtFault::Text(uri.to_owned()), ""))
         };
         match (prefix, uri) {
             ("xmlns", _) => return refused("is not allowed"),
@@ -141,6 +141,14 @@ impl Scope {
     pub(crate) fn resolve(&self, prefix: &str) -> Option<NamespaceId> {
         let place = self.find(prefix).ok()?;
         Some(NamespaceId(self.bindings[usize::from(self.visible[place])].same_as))
+    }
+
+    /// Returns a prefix of a namespace, if one is visible. The empty prefix is not one.
+    pub(crate) fn prefix_of(&self, uri: &str) -> Option<&str> {
+        let mut visible = self.visible.iter().map(|&index| (self.prefix(usize::from(index)), index));
+        visible
+            .find(|(prefix, index)| !prefix.is_empty() && self.uri(NamespaceId(*index)) == uri)
+            .map(|found| found.0)
     }
 
     pub(crate) fn uri(&self, id: NamespaceId) -> &str {

@@ -71,7 +71,8 @@ impl Carry {
         *self = carry;
     }
 
-    /// Takes the text up to a place where the markup may be complete. The markup gets at most `bytes_max` bytes.
+    /// Takes the text up to a place where the markup may be complete. The markup gets at most `bytes_max`
+    /// bytes.
     pub(super) fn extend(&mut self, text: &str, bytes_max: usize) -> Taken {
         let room = bytes_max.saturating_sub(self.text.len());
         let more = &text[..text.floor_char_boundary(room)];

@@ -4,7 +4,7 @@ use crate::attributes::{AttributeList, Attributes, namespace_of};
 use crate::characters::{NameSpan, allowed_character, end_of_plain_text, is_space, refused_character};
 use crate::elements::OpenElements;
 use crate::error::XmlErrorKind::{Malformed, Namespace, Stopped};
-use crate::error::{Fault, Found, Result};
+use crate::error::{AtFault, Fault, Result};
 use crate::events::{Events, Stop};
 use crate::limits::Limits;
 use crate::markup::{self, Section};
@@ -120,10 +120,10 @@ impl Core {
             State::Content { .. } => match self.phase {
                 Phase::AfterRoot => return Ok(()),
                 Phase::InRoot => "an element",
-                _ => return Err(Fault::new(Malformed, 0, "text has no root element", Found::InReason, "")),
+                _ => return Err(Fault::new(Malformed, 0, "text has no root element", AtFault::InReason, "")),
             },
         };
-        Err(Fault::new(Malformed, 0, format!("text ends inside {within}"), Found::InReason, ""))
+        Err(Fault::new(Malformed, 0, format!("text ends inside {within}"), AtFault::InReason, ""))
     }
 
     /// Returns the fault of markup that is too long.
@@ -202,8 +202,8 @@ impl Core {
         if skips { at + 1 } else { at }
     }
 
-    /// Reports a line end that begins with a carriage return (section 2.11), and returns the first place after
-    /// it.
+    /// Reports a line end that begins with a carriage return (section 2.11), and returns the first place
+    /// after it.
     fn line_end<E: Events + ?Sized>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Result<usize> {
         if self.phase == Phase::InRoot {
             events.text("\n").map_err(|stop| stopped(at, stop))?;
@@ -247,7 +247,7 @@ impl Core {
         let Some(tag) = start_tag(text, at, &mut self.attributes, &self.limits)? else { return Ok(None) };
         let StartTag { name: span, is_empty, end } = tag;
         if self.phase == Phase::AfterRoot {
-            return Err(Fault::new(Malformed, at, "a second root element", Found::InReason, ""));
+            return Err(Fault::new(Malformed, at, "a second root element", AtFault::InReason, ""));
         }
         if self.open.depth() >= self.limits.depth_max {
             let reason = format!("elements are nested deeper than {}", self.limits.depth_max);
@@ -255,7 +255,7 @@ impl Core {
         }
         let outer_scope = self.scope.len();
         self.attributes.resolve(text, &mut self.scope, &self.limits)?;
-        let namespace = namespace_of_element(text, span, &self.scope)?;
+        let namespace = namespace_of_element(text, span, &self.scope, &self.limits)?;
         let name = name(text, span, self.scope.uri(namespace));
         let attributes = Attributes::new(&self.attributes, text, &self.scope, outer_scope);
         events.start(name, &attributes).map_err(|stop| stopped(at, stop))?;
@@ -281,11 +281,11 @@ impl Core {
                 element.outer_scope
             }
             Some((_, open)) => {
-                let (reason, found) = ("an end tag of another element", Found::Text(found.to_owned()));
+                let (reason, found) = ("an end tag of another element", AtFault::Text(found.to_owned()));
                 return Err(Fault::new(Malformed, at, reason, found, format!("</{open}>")));
             }
             None => {
-                let (reason, found) = ("an end tag without a start tag", Found::Text(found.to_owned()));
+                let (reason, found) = ("an end tag without a start tag", AtFault::Text(found.to_owned()));
                 return Err(Fault::new(Malformed, at, reason, found, ""));
             }
         };
@@ -329,7 +329,7 @@ impl Core {
             Phase::InRoot | Phase::AfterRoot => Some("a DOCTYPE after the start of the root element"),
         };
         if let Some(reason) = misplaced {
-            return Err(Fault::new(Malformed, at, reason, Found::InReason, ""));
+            return Err(Fault::new(Malformed, at, reason, AtFault::InReason, ""));
         }
         let end = markup::doctype(text, at, &self.limits)?;
         if end.is_some() {
@@ -463,15 +463,15 @@ fn check_characters(text: &str, from: usize, end: usize) -> Result<()> {
 
 /// Returns the namespace of an element. A prefix must be declared, and `xmlns` is none.
 #[inline]
-fn namespace_of_element(text: &str, span: NameSpan, scope: &Scope) -> Result<NamespaceId> {
+fn namespace_of_element(text: &str, span: NameSpan, scope: &Scope, limits: &Limits) -> Result<NamespaceId> {
     if span.colon == span.start {
         return Ok(scope.default_namespace());
     }
     if span.parts(text).prefix == "xmlns" {
         let reason = "an element with the prefix xmlns";
-        return Err(Fault::new(Namespace, span.start, reason, Found::InReason, ""));
+        return Err(Fault::new(Namespace, span.start, reason, AtFault::InReason, ""));
     }
-    namespace_of(text, span, scope)
+    namespace_of(text, span, scope, limits)
 }
 
 #[inline]
@@ -493,10 +493,10 @@ fn brackets_before(bytes: &[u8], from: usize, at: usize, before: u8) -> u8 {
 
 #[cold]
 fn stopped(at: usize, _: Stop) -> Box<Fault> {
-    Fault::new(Stopped, at, "reading was stopped", Found::InReason, "")
+    Fault::new(Stopped, at, "reading was stopped", AtFault::InReason, "")
 }
 
 #[cold]
 fn outside(at: usize) -> Box<Fault> {
-    Fault::new(Malformed, at, "text outside the root element", Found::InReason, "")
+    Fault::new(Malformed, at, "text outside the root element", AtFault::InReason, "")
 }

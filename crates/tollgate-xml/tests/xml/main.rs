@@ -1,4 +1,7 @@
-//! Tests of the reader: events, faults, encodings and limits, each with the document cut at every place.
+//! Tests of the reader and the writer: events, faults, encodings and limits, each with the document cut at
+//! every place.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod document;
 mod encodings;
@@ -7,3 +10,5 @@ mod faults;
 mod limits;
 mod namespaces;
 mod properties;
+mod reference;
+mod writing;

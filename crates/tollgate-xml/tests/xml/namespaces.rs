@@ -1,6 +1,8 @@
 //! Namespaces in XML 1.0.
 
-use crate::document::{check, check_fault};
+use tollgate_xml::{Limits, Prefixes};
+
+use crate::document::{check, check_fault, read_every_way};
 
 #[test]
 fn names_are_resolved() {
@@ -14,7 +16,8 @@ fn names_are_resolved() {
     );
     check(
         "<a xmlns='urn:1'><b xmlns=''><c xmlns='urn:2'/></b><d/></a>",
-        "<{urn:1}a xmlns:=\"urn:1\" <b xmlns:=\"\" <{urn:2}c xmlns:=\"urn:2\" /{urn:2}c /b <{urn:1}d /{urn:1}d /{urn:1}a",
+        "<{urn:1}a xmlns:=\"urn:1\" <b xmlns:=\"\" <{urn:2}c xmlns:=\"urn:2\" /{urn:2}c /b \
+         <{urn:1}d /{urn:1}d /{urn:1}a",
     );
     check("<a xml:lang='en'/>", "<a {http://www.w3.org/XML/1998/namespace}xml:lang=\"en\" /a");
     check("<a xmlns:p='urn:&amp;'><p:b/></a>", "<a xmlns:p=\"urn:&\" <{urn:&}p:b /{urn:&}p:b /a");
@@ -52,4 +55,13 @@ fn names_and_declarations_follow_the_rules() {
         "<a xmlns:xml='http://www.w3.org/XML/1998/namespace'/>",
         "<a xmlns:xml=\"http://www.w3.org/XML/1998/namespace\" /a",
     );
+}
+
+#[test]
+fn a_prefix_without_a_declaration_is_kept_if_the_limits_say_so() {
+    let limits = Limits { prefixes: Prefixes::Any, ..Limits::default() };
+    let read = |document: &str| read_every_way(document.as_bytes(), limits);
+    assert_eq!(read("<p:a p:b='1' b='2'/>"), ("<p:a p:b=\"1\" b=\"2\" /p:a".to_owned(), Ok(())));
+    let (_, result) = read("<p:a p:b='1' b='2' p:b='3'/>");
+    assert!(result.unwrap_err().to_string().starts_with("a repeated attribute: found \"p:b\""));
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tollgate_xml::Limits;
 
 use crate::document::read;
+use crate::reference::check;
 
 /// Parts of documents, so that random sequences of them reach most states of the reader.
 const PARTS: [&str; 46] = [
@@ -55,13 +56,15 @@ const PARTS: [&str; 46] = [
     "\u{1}",
 ];
 
+const LATIN1: &str = "<?xml version='1.0' encoding='iso-8859-1'?><a>";
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn the_outcome_does_not_depend_on_where_pieces_end(
         parts in prop::collection::vec(prop::sample::select(&PARTS[..]), 0..24),
-        prefix in prop::sample::select(vec!["", "<a>", "<a>", "<?xml version='1.0' encoding='iso-8859-1'?><a>"]),
+        prefix in prop::sample::select(vec!["", "<a>", "<a>", LATIN1]),
         garbage in prop::option::weighted(0.1, any::<u8>()),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         tag_bytes_max in prop::sample::select(vec![16, 64, 1024]),
@@ -80,5 +83,13 @@ proptest! {
         let whole = read([document.as_slice()], limits);
         prop_assert_eq!(&whole, &read(pieces, limits));
         prop_assert_eq!(&whole, &read(document.chunks(1), limits));
+    }
+
+    #[test]
+    fn what_is_read_is_what_quick_xml_reads(
+        parts in prop::collection::vec(prop::sample::select(&PARTS[..]), 0..12),
+        piece_bytes in any::<u8>(),
+    ) {
+        check(&[&[piece_bytes], b"<a>".as_slice(), parts.concat().as_bytes(), b"</a>"].concat());
     }
 }

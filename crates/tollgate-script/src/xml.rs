@@ -6,16 +6,19 @@
 //! - Encoding always escapes, so texts and attribute values cannot become markup. An invalid name is an error
 //!   that states its path. A table without `tag` is a list: its items become children of the surrounding
 //!   element. Attributes are written in the order of their names.
-//! - Decoding is strict: it accepts one element, only names and characters of XML, and only UTF-8. A DTD
-//!   (`<!DOCTYPE`) is refused. Nothing outside the text is therefore read, and only the five predefined
-//!   entities are known. Names stay as written, with their namespace prefix.
+//! - Decoding is strict: it accepts one element, only names and characters of XML. The text is UTF-8, UTF-16
+//!   or ISO-8859-1. A DTD (`<!DOCTYPE`) is refused. Nothing outside the text is therefore read, and only the
+//!   five predefined entities are known. Names stay as written, with their namespace prefix.
 //! - If an element has child elements and no text except white space, the white space is dropped.
 //! - The depth is at most 128, and the output has at most `reply_bytes_max` bytes. Both directions check the
 //!   CPU budget. Decoding also checks the memory limit.
 
-mod characters;
 mod decode;
 mod encode;
+mod template;
+mod values;
 
 pub(crate) use decode::answer;
 pub(crate) use encode::{document, element, escaped};
+pub(crate) use template::{compile, render};
+pub(crate) use values::Values;

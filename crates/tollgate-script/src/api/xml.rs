@@ -1,5 +1,7 @@
 //! `tollgate.xml`: encodes, decodes and escapes XML for scripts, by the rules of [`crate::xml`].
 
+mod compiled;
+
 use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
@@ -39,6 +41,7 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
         })
     };
     xml.raw_set("escape", lua.create_function(escape)?)?;
+    compiled::install(lua, &xml, budget, bytes_max)?;
     close(lua, "tollgate.xml", &xml)?;
     Ok(xml)
 }

@@ -1,12 +1,12 @@
 //! Raw values: values of a script that are read on the stack of the VM, without a copy, a handle or a
 //! metamethod.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
 
-use mlua::{Lua, Value, ffi};
+use mlua::{Lua, LuaString, Value, ffi};
 
 use crate::interned::Interned;
 
@@ -36,6 +36,22 @@ pub(crate) struct RawTable<'a> {
     /// Position on the stack.
     slot: c_int,
     life: PhantomData<&'a ()>,
+}
+
+/// The name of a field. The VM keeps its text.
+#[derive(Debug)]
+pub(crate) struct FieldName {
+    text: CString,
+    _held: LuaString,
+}
+
+impl FieldName {
+    /// # Errors
+    /// The name has a zero byte, or the VM is out of memory.
+    pub(crate) fn new(lua: &Lua, name: &str) -> mlua::Result<Self> {
+        let text = CString::new(name).map_err(mlua::Error::external)?;
+        Ok(Self { text, _held: lua.create_string(name)? })
+    }
 }
 
 /// Passes a value to `f`, and returns the result of `f`.
@@ -217,6 +233,19 @@ impl<'a> RawTable<'a> {
                 Ok(index) => _ = ffi::lua_rawgeti_(self.state, self.slot, index),
                 Err(_) => ffi::lua_pushnil(self.state),
             }
+            let top = ffi::lua_gettop(self.state);
+            let result = f(RawValue::at(self.state, top));
+            ffi::lua_settop(self.state, top - 1);
+            result
+        }
+    }
+
+    /// Passes the value of a field to `f`.
+    pub(crate) fn with_field<R>(&self, name: &FieldName, f: impl for<'b> FnOnce(RawValue<'b>) -> R) -> R {
+        // SAFETY: the table is at its slot. The VM has the text of the name already, so nothing is allocated.
+        // The value is on the stack until it is popped.
+        unsafe {
+            ffi::lua_rawgetfield(self.state, self.slot, name.text.as_ptr());
             let top = ffi::lua_gettop(self.state);
             let result = f(RawValue::at(self.state, top));
             ffi::lua_settop(self.state, top - 1);

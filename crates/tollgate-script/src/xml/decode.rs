@@ -1,16 +1,11 @@
-//! Decodes XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules that
-//! `quick-xml` does not enforce.
+//! Decodes XML text as Luau values, from the events of the reader.
 
-use mlua::{Lua, Table, Value};
-use quick_xml::Reader;
-use quick_xml::events::{BytesDecl, BytesStart, Event};
+use mlua::{Lua, LuaString, Table, Value};
+use tollgate_xml::{Attributes, Events, Limits, Name, Prefixes, Reader, Stop, is_space};
 
-use super::characters::{is_character, is_name};
 use crate::budget::Budget;
 use crate::conversion::{self, DEPTH_MAX, DecodeError};
 use crate::memory::check_memory;
-
-type Result<T> = std::result::Result<T, DecodeError>;
 
 /// Decodes a text for a script, and returns the element, or nil and the reason.
 ///
@@ -29,53 +24,54 @@ pub(crate) fn answer(
 /// `memory_max`.
 ///
 /// # Errors
-/// `Text` names the position of the faulty byte, counted from 1.
-fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let text = std::str::from_utf8(text).map_err(|error| fault("text is not UTF-8", error.valid_up_to()))?;
-    if let Some((at, character)) = text.char_indices().find(|(_, character)| !is_character(*character)) {
-        return Err(fault(
-            &format!("U+{:04X}, a character that XML does not allow,", u32::from(character)),
-            at,
-        ));
-    }
+/// `Text` names the place of the fault, counted from 1.
+fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table, DecodeError> {
     let mut decoder = Decoder {
         lua,
         budget,
         memory_max,
+        tag: lua.create_string("tag")?,
+        attr: lua.create_string("attr")?,
         open: Vec::new(),
         root: None,
         text: String::new(),
-        at: 0,
+        name: String::new(),
         events: 0,
+        error: None,
     };
-    let mut reader = Reader::from_str(text);
-    reader.config_mut().check_comments = true;
-    loop {
-        decoder.at = position(reader.buffer_position());
-        match reader.read_event() {
-            Ok(Event::Eof) => return decoder.end(),
-            Ok(event) => decoder.take(event)?,
-            Err(error) => {
-                return Err(fault(&error.to_string(), position(reader.error_position())));
-            }
-        }
+    let mut reader = Reader::new(limits());
+    let read = reader.feed(text, &mut decoder).and_then(|()| reader.finish(&mut decoder));
+    match (decoder.error, read, decoder.root) {
+        (Some(error), ..) => Err(DecodeError::Lua(error)),
+        (None, Err(error), _) => Err(DecodeError::Text(error.to_string())),
+        (None, Ok(()), Some(root)) => Ok(root),
+        (None, Ok(()), None) => Err(DecodeError::Text("text has no root element".to_owned())),
     }
+}
+
+/// The limits of a text that is in memory already. Scripts see names as written, so each prefix is allowed.
+pub(super) fn limits() -> Limits {
+    Limits { depth_max: DEPTH_MAX, tag_bytes_max: usize::MAX, prefixes: Prefixes::Any, ..Limits::default() }
 }
 
 struct Decoder<'a> {
     lua: &'a Lua,
     budget: &'a Budget,
     memory_max: usize,
+    /// The keys of each element.
+    tag: LuaString,
+    attr: LuaString,
     /// Open elements, the innermost last.
     open: Vec<Open>,
     /// The root element, after its end tag.
     root: Option<Table>,
     /// Text since the last tag.
     text: String,
-    /// Offset at which the current event begins.
-    at: usize,
+    /// A name with its prefix.
+    name: String,
     events: usize,
+    /// Why the reading was stopped.
+    error: Option<mlua::Error>,
 }
 
 /// An open element.
@@ -88,41 +84,35 @@ struct Open {
     has_text: bool,
 }
 
-impl Decoder<'_> {
-    fn fail<T>(&self, reason: &str) -> Result<T> {
-        Err(fault(reason, self.at))
+impl Events for Decoder<'_> {
+    fn start(&mut self, name: Name<'_>, attributes: &Attributes<'_>) -> Result<(), Stop> {
+        let begun = self.begin(name, attributes);
+        self.or_stop(begun)
     }
 
-    fn take(&mut self, event: Event<'_>) -> Result<()> {
-        self.check_budgets()?;
-        match event {
-            Event::Start(start) => self.begin(&start),
-            Event::Empty(start) => {
-                self.begin(&start)?;
-                self.close()
-            }
-            Event::End(_) => self.close(),
-            Event::Text(text) => self.characters(&text),
-            Event::CData(_) if self.open.is_empty() => self.fail("text outside the root element"),
-            Event::CData(text) => {
-                self.push_lines(&text);
-                Ok(())
-            }
-            Event::GeneralRef(reference) => self.reference(&reference),
-            Event::Decl(declaration) => self.declaration(&declaration),
-            Event::DocType(_) => self.fail("a DOCTYPE, which is not supported,"),
-            Event::PI(instruction) => {
-                let target = instruction.target();
-                let is_allowed = is_name(target) && !target.eq_ignore_ascii_case("xml");
-                if is_allowed { Ok(()) } else { self.fail("a processing instruction without a valid name") }
-            }
-            Event::Comment(_) | Event::Eof => Ok(()),
-        }
+    fn text(&mut self, text: &str) -> Result<(), Stop> {
+        self.text.push_str(text);
+        let checked = self.check_budgets();
+        self.or_stop(checked)
+    }
+
+    fn end(&mut self, _: Name<'_>) -> Result<(), Stop> {
+        let closed = self.close();
+        self.or_stop(closed)
+    }
+}
+
+impl Decoder<'_> {
+    fn or_stop(&mut self, result: mlua::Result<()>) -> Result<(), Stop> {
+        result.map_err(|error| {
+            self.error = Some(error);
+            Stop
+        })
     }
 
     /// Checks the budget and the memory only once for several events, because a check for each event costs
     /// too much.
-    fn check_budgets(&mut self) -> Result<()> {
+    fn check_budgets(&mut self) -> mlua::Result<()> {
         let is_turn = self.events.is_multiple_of(EVENTS_PER_CHECK);
         self.events += 1;
         if !is_turn {
@@ -130,59 +120,35 @@ impl Decoder<'_> {
         }
         check_memory(self.lua, self.text.len(), self.memory_max)?;
         if self.budget.is_exhausted() {
-            return Err(mlua::Error::runtime("cpu budget of the call is used up").into());
+            return Err(mlua::Error::runtime("cpu budget of the call is used up"));
         }
         Ok(())
     }
 
-    fn declaration(&self, declaration: &BytesDecl<'_>) -> Result<()> {
-        if self.at != 0 {
-            return self.fail("an XML declaration after the start");
-        }
-        let Some((_, attributes)) = tag_of(declaration) else {
-            return self.fail("a malformed XML declaration");
-        };
-        let mut names = [("version", "1.0"), ("encoding", "utf-8"), ("standalone", "")].into_iter();
-        for (name, value) in attributes.map_err(|reason| fault(reason, self.at))? {
-            let Some((_, allowed)) = names.find(|(known, _)| *known == name) else {
-                return self.fail("a malformed XML declaration");
-            };
-            if !allowed.is_empty() && !value.eq_ignore_ascii_case(allowed) {
-                return self
-                    .fail(&format!("an XML declaration with {name} {value:?}, allowed is {allowed:?},"));
-            }
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, start: &BytesStart<'_>) -> Result<()> {
+    fn begin(&mut self, name: Name<'_>, attributes: &Attributes<'_>) -> mlua::Result<()> {
+        self.check_budgets()?;
         self.end_text()?;
-        if self.root.is_some() {
-            return self.fail("a second root element");
+        let attr = self.lua.create_table_with_capacity(0, attributes.len())?;
+        for declared in attributes.declarations() {
+            let (prefix, local) =
+                if declared.prefix.is_empty() { ("", "xmlns") } else { ("xmlns", declared.prefix) };
+            attr.raw_set(written(&mut self.name, prefix, local), declared.uri)?;
         }
-        if self.open.len() == DEPTH_MAX {
-            return self.fail(&format!("elements are nested deeper than {DEPTH_MAX}"));
+        for attribute in attributes.iter() {
+            let Name { prefix, local, .. } = attribute.name;
+            attr.raw_set(written(&mut self.name, prefix, local), attribute.value)?;
         }
-        let Some((tag, attributes)) = tag_of(start) else {
-            return self.fail("a tag without a valid XML name");
-        };
-        let attr = self.lua.create_table()?;
-        for (name, value) in attributes.map_err(|reason| fault(reason, self.at))? {
-            let value = attribute_value(value).ok_or_else(|| {
-                fault(&format!("the attribute {name} has a reference that is unknown or malformed,"), self.at)
-            })?;
-            attr.raw_set(name, value)?;
-        }
-        let table = self.lua.create_table()?;
-        table.raw_set("tag", tag)?;
-        table.raw_set("attr", attr)?;
+        let table = self.lua.create_table_with_capacity(0, 2)?;
+        table.raw_set(&self.tag, written(&mut self.name, name.prefix, name.local))?;
+        table.raw_set(&self.attr, attr)?;
         self.open.push(Open { table, count: 0, elements: 0, has_text: false });
         Ok(())
     }
 
-    fn close(&mut self) -> Result<()> {
+    fn close(&mut self) -> mlua::Result<()> {
+        self.check_budgets()?;
         self.end_text()?;
-        let Some(done) = self.open.pop() else { return self.fail("an end tag without a start tag") };
+        let Some(done) = self.open.pop() else { return Ok(()) };
         if done.elements > 0 && !done.has_text && done.count > done.elements {
             drop_texts(&done)?;
         }
@@ -197,44 +163,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn characters(&mut self, text: &str) -> Result<()> {
-        if self.open.is_empty() && !text.bytes().all(is_space) {
-            return self.fail("text outside the root element");
-        }
-        if text.contains("]]>") {
-            return self.fail("]]> in a text");
-        }
-        if !self.open.is_empty() {
-            self.push_lines(text);
-        }
-        Ok(())
-    }
-
-    /// Appends text. Every line end becomes one line feed (section 2.11).
-    fn push_lines(&mut self, text: &str) {
-        let mut lines = text.split('\r');
-        self.text.push_str(lines.next().unwrap_or_default());
-        for line in lines {
-            self.text.push('\n');
-            self.text.push_str(line.strip_prefix('\n').unwrap_or(line));
-        }
-    }
-
-    fn reference(&mut self, name: &str) -> Result<()> {
-        if self.open.is_empty() {
-            return self.fail("text outside the root element");
-        }
-        match referred(name) {
-            Some(character) => {
-                self.text.push(character);
-                Ok(())
-            }
-            None => self.fail(&format!("the reference &{name}; is unknown,")),
-        }
-    }
-
     /// Appends the text since the last tag to the children of the innermost element.
-    fn end_text(&mut self) -> Result<()> {
+    fn end_text(&mut self) -> mlua::Result<()> {
         let Some(parent) = self.open.last_mut().filter(|_| !self.text.is_empty()) else { return Ok(()) };
         check_memory(self.lua, self.text.len(), self.memory_max)?;
         parent.count += 1;
@@ -243,13 +173,18 @@ impl Decoder<'_> {
         self.text.clear();
         Ok(())
     }
+}
 
-    fn end(self) -> Result<Table> {
-        if !self.open.is_empty() {
-            return self.fail("text ends inside an element");
-        }
-        self.root.ok_or_else(|| fault("text has no root element", self.at))
+/// Returns a name as the document has it.
+fn written<'a>(buffer: &'a mut String, prefix: &str, local: &'a str) -> &'a str {
+    if prefix.is_empty() {
+        return local;
     }
+    buffer.clear();
+    buffer.push_str(prefix);
+    buffer.push(':');
+    buffer.push_str(local);
+    buffer
 }
 
 /// Removes the texts of an element, and keeps its child elements in their order.
@@ -265,96 +200,4 @@ fn drop_texts(open: &Open) -> mlua::Result<()> {
     (kept + 1..=open.count).try_for_each(|index| open.table.raw_set(index, Value::Nil))
 }
 
-type Attributes<'a> = std::result::Result<Vec<(&'a str, &'a str)>, &'static str>;
-
-/// Returns the name of a tag, and its attributes with raw values. `None` if the name is invalid.
-fn tag_of(tag: &str) -> Option<(&str, Attributes<'_>)> {
-    let end = tag.bytes().position(is_space).unwrap_or(tag.len());
-    let (name, rest) = tag.split_at(end);
-    is_name(name).then(|| (name, attributes_of(rest)))
-}
-
-/// Parses attributes (productions 10 and 41). White space must precede each attribute, and no name may
-/// repeat.
-fn attributes_of(mut rest: &str) -> Attributes<'_> {
-    let mut attributes: Vec<(&str, &str)> = Vec::new();
-    loop {
-        let found = rest.trim_start_matches(SPACE);
-        if found.is_empty() {
-            return Ok(attributes);
-        }
-        if found.len() == rest.len() {
-            return Err("attributes without white space between them");
-        }
-        let (name, value) = found.split_once('=').ok_or("an attribute without a value")?;
-        let (name, value) = (name.trim_end_matches(SPACE), value.trim_start_matches(SPACE));
-        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
-        let quoted = quote.and_then(|quote| value[1..].split_once(quote));
-        let (value, after) = quoted.ok_or("an attribute without quotes")?;
-        if !is_name(name) {
-            return Err("an attribute without a valid XML name");
-        }
-        if value.contains('<') {
-            return Err("an attribute with a < in it");
-        }
-        if attributes.len() == ATTRIBUTES_MAX {
-            return Err("more than 256 attributes of an element");
-        }
-        if attributes.iter().any(|(known, _)| *known == name) {
-            return Err("a repeated attribute");
-        }
-        attributes.push((name, value));
-        rest = after;
-    }
-}
-
-/// Returns an attribute value with normalised white space (section 3.3.3). `None` if a reference in it is
-/// invalid.
-fn attribute_value(written: &str) -> Option<String> {
-    let mut value = String::with_capacity(written.len());
-    let mut parts = written.split('&');
-    push_spaces(&mut value, parts.next()?);
-    for part in parts {
-        let (name, text) = part.split_once(';')?;
-        value.push(referred(name)?);
-        push_spaces(&mut value, text);
-    }
-    Some(value)
-}
-
-fn push_spaces(value: &mut String, text: &str) {
-    let text = text.replace("\r\n", " ");
-    value.extend(text.chars().map(|character| if SPACE.contains(&character) { ' ' } else { character }));
-}
-
-/// Returns the character for `&name;`: a predefined entity (XML has five), or a character by its number.
-fn referred(name: &str) -> Option<char> {
-    let number = match name {
-        "amp" => return Some('&'),
-        "lt" => return Some('<'),
-        "gt" => return Some('>'),
-        "quot" => return Some('"'),
-        "apos" => return Some('\''),
-        _ => name.strip_prefix('#')?,
-    };
-    let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
-    let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-    let code = u32::from_str_radix(digits, radix).ok().filter(|_| is_number)?;
-    char::from_u32(code).filter(|character| is_character(*character))
-}
-
-fn fault(reason: &str, at: usize) -> DecodeError {
-    DecodeError::Text(format!("{reason} at byte {}", at + 1))
-}
-
-fn position(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 const EVENTS_PER_CHECK: usize = 64;
-const ATTRIBUTES_MAX: usize = 256;

@@ -1,9 +1,7 @@
 //! Encodes Luau values as XML text.
 
-use std::borrow::Cow;
-use std::io::Write as _;
+use tollgate_xml::{Place, escape, is_name};
 
-use super::characters::{is_character, is_name};
 use crate::budget::Budget;
 use crate::conversion::{DEPTH_MAX, EncodeError};
 use crate::error::shown;
@@ -22,7 +20,7 @@ pub(crate) fn element(value: RawValue<'_>, bytes_max: usize, budget: &Budget) ->
 /// Returns a text escaped for content and for attribute values in quotes.
 pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
-    escape(&mut out, &characters(text)?, Within::Attribute, bytes_max)?;
+    escape_within(&mut out, text, Place::Value, bytes_max)?;
     Ok(out)
 }
 
@@ -60,13 +58,6 @@ struct Head {
     attributes: Vec<(String, Vec<u8>)>,
 }
 
-/// Place of a text, which decides the characters to escape.
-#[derive(Clone, Copy, PartialEq)]
-enum Within {
-    Content,
-    Attribute,
-}
-
 impl Encoder<'_> {
     /// Writes an element, or the items of a list.
     fn node(&mut self, table: RawTable<'_>, head: &Head) -> Result<()> {
@@ -102,7 +93,7 @@ impl Encoder<'_> {
     fn child(&mut self, child: RawValue<'_>) -> Result<()> {
         match child {
             RawValue::Table(table) => self.node(table, &Head::read(table, self.bytes_max)?),
-            other => text(&mut self.out, &other, Within::Content, self.bytes_max),
+            other => text(&mut self.out, &other, Place::Content, self.bytes_max),
         }
     }
 }
@@ -162,7 +153,7 @@ fn attributes(value: &RawValue<'_>, bytes_max: usize) -> Result<Vec<(String, Vec
     table.each(|key, value| {
         let name = name_of(&key)?;
         let mut written = Vec::new();
-        text(&mut written, &value, Within::Attribute, bytes_max)
+        text(&mut written, &value, Place::Value, bytes_max)
             .map_err(|fault| fault.below(&format!(".{name}")))?;
         bytes += name.len() + written.len();
         check_size(bytes, bytes_max)?;
@@ -184,10 +175,10 @@ fn name_of(value: &RawValue<'_>) -> Result<String> {
 }
 
 /// Writes a value that is not an element.
-fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usize) -> Result<()> {
+pub(super) fn text(out: &mut Vec<u8>, value: &RawValue<'_>, place: Place, bytes_max: usize) -> Result<()> {
     match *value {
         RawValue::Text(bytes) | RawValue::Buffer(bytes) => {
-            escape(out, &characters(bytes)?, within, bytes_max)?;
+            escape_within(out, bytes, place, bytes_max)?;
         }
         RawValue::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         RawValue::Number(0.0) => out.push(b'0'),
@@ -203,48 +194,21 @@ fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usiz
     Ok(())
 }
 
-/// Returns the text, if XML allows all of its characters. U+FFFD replaces bytes that are not UTF-8.
-fn characters(bytes: &[u8]) -> Result<Cow<'_, str>> {
+/// Writes a text so that decoding returns the same text. U+FFFD replaces bytes that are not UTF-8.
+fn escape_within(out: &mut Vec<u8>, bytes: &[u8], place: Place, bytes_max: usize) -> Result<()> {
+    check_size(out.len() + bytes.len(), bytes_max)?;
     let text = String::from_utf8_lossy(bytes);
-    let refused = text.char_indices().find(|(_, character)| !is_character(*character));
-    match refused {
-        None => Ok(text),
-        Some((at, character)) => Err(EncodeError::new(format!(
-            "text has U+{:04X} at byte {}, a character that XML does not allow",
-            u32::from(character),
-            at + 1
-        ))),
-    }
-}
-
-/// Writes a text so that decoding returns the same text. Line ends are escaped where XML would normalise
-/// them.
-fn escape(out: &mut Vec<u8>, text: &str, within: Within, bytes_max: usize) -> Result<()> {
-    check_size(out.len() + text.len(), bytes_max)?;
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| is_escaped(byte, within)) {
-        out.extend_from_slice(&rest[..at]);
-        match rest[at] {
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            byte => {
-                let _ = write!(out, "&#{byte};");
-            }
+    match escape(&text, place, out) {
+        Ok(()) => check_size(out.len(), bytes_max),
+        Err(at) => {
+            let code = text[at..].chars().next().map_or(0, u32::from);
+            let place = format!("text has U+{code:04X} at byte {}", at + 1);
+            Err(EncodeError::new(format!("{place}, a character that XML does not allow")))
         }
-        rest = &rest[at + 1..];
     }
-    out.extend_from_slice(rest);
-    check_size(out.len(), bytes_max)
 }
 
-fn is_escaped(byte: u8, within: Within) -> bool {
-    let is_markup = matches!(byte, b'&' | b'<' | b'>' | b'\r');
-    is_markup || (within == Within::Attribute && matches!(byte, b'"' | b'\'' | b'\n' | b'\t'))
-}
-
-fn check_size(bytes: usize, bytes_max: usize) -> Result<()> {
+pub(super) fn check_size(bytes: usize, bytes_max: usize) -> Result<()> {
     if bytes > bytes_max {
         return Err(EncodeError::new(format!("XML exceeds limit: {bytes_max} bytes")));
     }

@@ -119,19 +119,19 @@ fn text_that_is_no_xml_gives_nil_and_the_byte() {
     check("'<a><b></a></b>'", "at byte");
     check("'</a>'", "at byte");
     check("'<a'", "at byte");
-    check("'< a/>'", "a tag without a valid XML name at byte 1");
-    check("'<1/>'", "a tag without a valid XML name at byte 1");
+    check("'< a/>'", "a tag without a valid XML name: found ' '");
+    check("'<1/>'", "a tag without a valid XML name: found '1'");
     check("'<a b/>'", "an attribute without a value");
     check("'<a b=c/>'", "an attribute without quotes");
     check("'<a b=\"1\"c=\"2\"/>'", "attributes without white space between them");
     check("'<a b=\"1\" b=\"2\"/>'", "a repeated attribute");
     check("'<a b=\"<\"/>'", "an attribute with a < in it");
-    check("'<a b=\"&x;\"/>'", "the attribute b has a reference that is unknown or malformed,");
-    check("'<a b=\"&\"/>'", "the attribute b has a reference");
-    check("'<a>&nbsp;</a>'", "the reference &nbsp; is unknown, at byte 4");
+    check("'<a b=\"&x;\"/>'", "the reference &x; is unknown, allowed is &amp;");
+    check("'<a b=\"&\"/>'", "a reference without a name: found '\"'");
+    check("'<a>&nbsp;</a>'", "the reference &nbsp; is unknown, allowed is &amp;");
     check("'<a>&#0;</a>'", "the reference &#0; is unknown");
     check("'<a>&#x110000;</a>'", "unknown");
-    check("'<a>&#+65;</a>'", "unknown");
+    check("'<a>&#+65;</a>'", "a reference without a semicolon: found '+'");
     check("'<a>& b</a>'", "at byte");
     check("'<a>]]></a>'", "]]> in a text");
     check("'<a>\\1</a>'", "U+0001, a character that XML does not allow, at byte 4");
@@ -192,8 +192,8 @@ fn a_body_is_read_as_xml() {
         assert_eq!((outcome.status, text(&outcome).as_str()), (status, expect), "{body}");
     };
     check("<order><id>7</id></order>", 200, r#"["order","7"]"#);
-    check("{}", 400, r#"{"error":"text outside the root element at byte 1"}"#);
-    check("", 400, r#"{"error":"text has no root element at byte 1"}"#);
+    check("{}", 400, r#"{"error":"text outside the root element at byte 1 (line 1, column 1) in /"}"#);
+    check("", 400, r#"{"error":"text has no root element at byte 1 (line 1, column 1) in /"}"#);
 }
 
 #[test]
@@ -214,4 +214,114 @@ fn a_reply_has_one_content() {
     assert!(error.contains("reply has both json and xml"), "{error}");
     let error = app.error("return { status = 204, xml = { tag = 'a' } }");
     assert!(error.contains("reply.status is 204, which allows no content"), "{error}");
+}
+
+#[test]
+fn a_template_writes_values_and_nothing_becomes_markup() {
+    let app = App::new();
+    let check = |source: &str, values: &str, expect: &str| {
+        let body = format!("return tollgate.xml.template([==[{source}]==])({values})");
+        assert_eq!(app.text(&body), expect, "{source}");
+    };
+    check(
+        "<a b='{x}' c=\"-{y}-\">{x}</a>",
+        "{ x = '<&\\'\"', y = 7 }",
+        "<a b='&lt;&amp;&#39;&quot;' c=\"-7-\">&lt;&amp;'\"</a>",
+    );
+    check(
+        "<?xml version='1.0'?>\n<l>{each items}<i n='{n}'>{name}{$.unit}</i>{end}</l>\n",
+        "{ unit = 'kg', items = { { n = 1, name = 'a' }, { n = 2.5, name = true } } }",
+        "<?xml version='1.0'?>\n<l><i n='1'>akg</i><i n='2.5'>truekg</i></l>\n",
+    );
+    check(
+        "<l>{each a.b}<r>{each .}<c>{.}</c>{end}</r>{end}</l>",
+        "{ a = { b = { { 1, 2 }, {}, { 3 } } } }",
+        "<l><r><c>1</c><c>2</c></r><r></r><r><c>3</c></r></l>",
+    );
+    check("<a b='{x?}'>{y.z?}{each l?}<i/>{end}</a>", "{}", "<a b=''></a>");
+    check(
+        "<a b='{{x}'>{{}<!-- {x} --><![CDATA[{y}]]></a>",
+        "{}",
+        "<a b='{x}'>{}<!-- {x} --><![CDATA[{y}]]></a>",
+    );
+    check(
+        "<\u{e9}><!--\u{e9}-->{ x }</\u{e9}>",
+        "{ x = '\u{1f600}' }",
+        "<\u{e9}><!--\u{e9}-->\u{1f600}</\u{e9}>",
+    );
+    check("<!--->{x}--><a>{y}</a>", "{ y = 1 }", "<!--->{x}--><a>1</a>");
+}
+
+#[test]
+fn a_template_that_may_write_no_xml_is_an_error_when_it_is_compiled() {
+    let app = App::new();
+    let check = |source: &str, part: &str| {
+        let error = app.error(&format!("return tollgate.xml.template([==[{source}]==])"));
+        assert!(error.contains(&format!("tollgate.xml.template: {part}")), "{source}: {error}");
+    };
+    check("", "text has no root element at byte 1");
+    check("<a>{x}</b>", "an end tag of another element: found \"b\", allowed is </a> at byte 7");
+    check("{x}<a/>", "a place outside of the root element at byte 1");
+    check("<a>{x</a>", "a { without } at byte 4");
+    check("<a {x}/>", "a brace in a tag: allowed are texts and attribute values at byte 4");
+    check("<{x}/>", "a brace in a tag");
+    check("<a b={x}/>", "a brace in a tag");
+    check("<a>{x y}</a>", "{x y}: allowed are names with . between them at byte 4");
+    check("<a>{}</a>", "{}: allowed are names");
+    check("<a>{each x}</a>", "an end tag in {each} whose start tag is outside of it at byte 15");
+    check("<a>{each x}<b>{end}</b></a>", "{end} within an element of {each} at byte 15");
+    check("<a>{each x}</a><a>{end}</a>", "an end tag in {each} whose start tag is outside of it");
+    check("<a>{end}</a>", "{end} without {each} at byte 4");
+    check("<a b='{each x}{end}'/>", "{each} in an attribute value");
+    check("<a>{each x}", "{each} without {end} at byte 4");
+    check("<a>\u{1}</a>", "U+0001, a character that XML does not allow, at byte 4");
+    let deep = "{each x}".repeat(9);
+    check(&format!("<a>{deep}</a>"), "more than 8 {each} within each other");
+}
+
+#[test]
+fn a_value_that_does_not_fit_a_template_is_an_error_that_names_it() {
+    let app = App::with(HostOptions { reply_bytes_max: 1000, ..HostOptions::default() });
+    let check = |values: &str, part: &str| {
+        let error = app.error(&format!(
+            "return tollgate.xml.template('<a b=\"{{x?}}\">{{each l?}}<i>{{n.m}}</i>{{end}}</a>')({values})"
+        ));
+        assert!(error.contains(part), "{values}: {error}");
+    };
+    check("'x'", "values: a string: allowed is a table of values");
+    check("{ x = {} }", "values{x?}: a table cannot be encoded as XML");
+    check("{ x = '\\0' }", "values{x?}: text has U+0000 at byte 1, a character that XML does not allow");
+    check("{ l = 5 }", "values{l?}: a number: allowed is a list");
+    check("{ l = { { n = { m = 1 } }, {} } }", "values{l?}[2]{n.m}: nil: `?` after the path allows it");
+    check("{ l = { 'x' } }", "values{l?}[1]{n.m}: nil");
+    check("{ x = ('&'):rep(900) }", "XML exceeds limit: 1000 bytes");
+}
+
+#[test]
+fn values_are_read_at_their_paths() {
+    let app = App::new();
+    let check = |paths: &str, text: &str, expect: &str| {
+        let body = format!(
+            "local read = tollgate.xml.values({paths})
+             local values, why = read([==[{text}]==])
+             return values and tollgate.json.encode(values) or why"
+        );
+        assert_eq!(app.text(&body), expect, "{paths}");
+    };
+    let order = "<order id='7' xmlns:p='urn:p'><line n='2'>a&amp;b</line><p:total> 9.50 </p:total></order>";
+    check("{ id = '/order/@id' }", order, r#"{"id":"7"}"#);
+    check("{ line = '/order/line' }", order, r#"{"line":"a&b"}"#);
+    check("{ total = 'number(/order/q:total)' }, { q = 'urn:p' }", order, r#"{"total":9.5}"#);
+    check("{ n = 'number(/order/line)' }", order, "{}");
+    check("{ has = \"/order/line[@n = '2']\" }", order, r#"{"has":"a&b"}"#);
+    check("{ x = '/order/none' }", order, "{}");
+    check(
+        "{ x = '/a' }",
+        "<a><b></a>",
+        "an end tag of another element: found \"a\", allowed is </b> at byte 7 (line 1, column 7) in /a/b",
+    );
+    let error = app.error("return tollgate.xml.values({ x = 'order' })");
+    assert!(error.contains("tollgate.xml.values: x: a path that does not begin with /"), "{error}");
+    let error = app.error("return tollgate.xml.values({ x = '/p:a' })");
+    assert!(error.contains("x: the prefix p has no namespace"), "{error}");
 }

@@ -19,7 +19,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 19] = [
     ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
     ("tollgate-acme", &["tollgate-tls"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
-    ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value"]),
+    ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value", "tollgate-xml"]),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
     ("tollgate-load", &["tollgate-log", "tollgate-meter", "tollgate-tls", "tollgate-value"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
@@ -36,6 +36,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 19] = [
             "tollgate-signature",
             "tollgate-tls",
             "tollgate-value",
+            "tollgate-xml",
         ],
     ),
     (
@@ -82,12 +83,12 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
         &[
             // Characters, places and bounds.
             &["characters", "limits", "position"],
-            &["error"],
+            &["error", "escape"],
             &["name", "reference", "scope"],
             // What a reader reports, and the markup that it reads.
-            &["attributes", "elements"],
+            &["attributes", "elements", "writer"],
             &["events"],
-            &["markup", "tag"],
+            &["markup", "path", "tag"],
             &["decoder"],
             &["reader"],
             &["lib"],

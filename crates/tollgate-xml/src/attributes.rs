@@ -70,8 +70,8 @@ impl<'a> Attributes<'a> {
         declared.map(|(prefix, uri)| Declaration { prefix, uri })
     }
 
-    /// Returns the namespace of a prefix that is in scope at the element. An empty prefix is that of an
-    /// element without one.
+    /// Returns the namespace of a prefix that is in scope at the element. An empty prefix has the namespace
+    /// of elements without a prefix.
     pub fn resolve(&self, prefix: &str) -> Option<&'a str> {
         self.scope.resolve(prefix).map(|id| self.scope.uri(id))
     }

@@ -3,6 +3,7 @@
 //! [`Reader`] decodes the pieces and keeps the place. [`Core`] turns text into events. Markup that a piece
 //! cuts waits in [`Carry`] until it is complete.
 
+mod between;
 mod carry;
 mod core;
 

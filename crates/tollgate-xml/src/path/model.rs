@@ -36,8 +36,8 @@ pub(super) enum NameTest {
 
 #[derive(Debug)]
 pub(super) enum Predicate {
-    /// The element is the first sibling that passed the name and the predicates before. The number is that of
-    /// the `[1]` in the set.
+    /// The element is the first sibling that passed the name and the predicates before. The number
+    /// counts each `[1]` of the set.
     First(usize),
     Attribute(AttributeTest),
 }

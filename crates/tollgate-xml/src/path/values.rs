@@ -6,8 +6,8 @@ use crate::attributes::Attributes;
 use crate::events::{Events, Stop};
 use crate::name::Name;
 
-/// Collects the first value that each path finds: the value of an attribute, or the text of an element with
-/// that of the elements in it. The value of a comparison that is true is `true`.
+/// Collects the first value that each path finds: the value of an attribute, or the text of an element and
+/// of the elements in it. The value of a comparison that is true is `true`.
 #[derive(Debug)]
 pub struct PathValues<'a> {
     set: &'a PathSet,

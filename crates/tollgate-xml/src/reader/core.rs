@@ -1,7 +1,7 @@
 //! Turns the text of a document into events.
 
 use crate::attributes::{AttributeList, Attributes, namespace_of};
-use crate::characters::{NameSpan, allowed_character, end_of_plain_text, is_space, refused_character};
+use crate::characters::NameSpan;
 use crate::elements::OpenElements;
 use crate::error::XmlErrorKind::{Malformed, Namespace, Stopped};
 use crate::error::{AtFault, Fault, Result};
@@ -21,15 +21,15 @@ pub(super) struct Core {
     open: OpenElements,
     scope: Scope,
     attributes: AttributeList,
-    phase: Phase,
-    state: State,
+    pub(super) phase: Phase,
+    pub(super) state: State,
     /// Whether the last text ended with a carriage return, which a line feed may follow.
-    after_carriage_return: bool,
+    pub(super) after_carriage_return: bool,
 }
 
 /// The part of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Nothing was read. An XML declaration is allowed here only.
     Start,
     BeforeDoctype,
@@ -40,7 +40,7 @@ enum Phase {
 
 /// What the next character belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Text or the beginning of markup. `brackets` counts the `]` at the end of the text so far, up to two.
     Content { brackets: u8 },
     /// `dashes` counts the `-` before the next character, up to two.
@@ -51,7 +51,7 @@ enum State {
     Instruction { is_question: bool },
 }
 
-const CONTENT: State = State::Content { brackets: 0 };
+pub(super) const CONTENT: State = State::Content { brackets: 0 };
 
 impl Core {
     pub(super) fn new(limits: Limits) -> Self {
@@ -129,87 +129,6 @@ impl Core {
     /// Returns the fault of markup that is too long.
     pub(super) fn too_long(&self, at: usize) -> Box<Fault> {
         Fault::limit(at, format!("a tag longer than {} bytes", self.limits.tag_bytes_max))
-    }
-
-    /// Reads text up to the next `<` or `&`.
-    #[inline]
-    fn content<E: Events + ?Sized>(
-        &mut self,
-        text: &str,
-        from: usize,
-        brackets: u8,
-        events: &mut E,
-    ) -> Result<usize> {
-        let bytes = text.as_bytes();
-        let mut at = self.after_line_feed(bytes, from);
-        let mut plain = at;
-        loop {
-            at = end_of_plain_text(bytes, at);
-            let Some(&byte) = bytes.get(at) else {
-                self.report(text, plain, at, events)?;
-                let all = brackets_before(bytes, from, at, brackets);
-                self.state = State::Content { brackets: all };
-                return Ok(at);
-            };
-            match byte {
-                b'<' | b'&' => {
-                    self.report(text, plain, at, events)?;
-                    self.state = CONTENT;
-                    return Ok(at);
-                }
-                b'\r' => {
-                    self.report(text, plain, at, events)?;
-                    at = self.line_end(bytes, at, events)?;
-                    plain = at;
-                }
-                b'>' if brackets_before(bytes, from, at, brackets) == 2 => {
-                    self.report(text, plain, at, events)?;
-                    return Err(Fault::malformed(text, at, "]]> in a text", "&gt;"));
-                }
-                b'>' => at += 1,
-                _ => match allowed_character(text, at) {
-                    Some(length) => at += length,
-                    None => {
-                        self.report(text, plain, at, events)?;
-                        return Err(Fault::character(text, at));
-                    }
-                },
-            }
-        }
-    }
-
-    /// Reports a part of a text. Outside of the root element only white space is allowed.
-    #[inline]
-    fn report<E: Events + ?Sized>(&self, text: &str, start: usize, end: usize, events: &mut E) -> Result<()> {
-        if start == end {
-            return Ok(());
-        }
-        if self.phase == Phase::InRoot {
-            return events.text(&text[start..end]).map_err(|stop| stopped(start, stop));
-        }
-        let bytes = &text.as_bytes()[start..end];
-        match bytes.iter().position(|&byte| !is_space(byte)) {
-            None => Ok(()),
-            Some(found) => Err(outside(start + found)),
-        }
-    }
-
-    /// Skips the line feed after a carriage return that ended the last text.
-    #[inline]
-    fn after_line_feed(&mut self, bytes: &[u8], at: usize) -> usize {
-        let skips = self.after_carriage_return && bytes.get(at) == Some(&b'\n');
-        self.after_carriage_return = false;
-        if skips { at + 1 } else { at }
-    }
-
-    /// Reports a line end that begins with a carriage return (section 2.11), and returns the first place
-    /// after it.
-    fn line_end<E: Events + ?Sized>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Result<usize> {
-        if self.phase == Phase::InRoot {
-            events.text("\n").map_err(|stop| stopped(at, stop))?;
-        }
-        self.after_carriage_return = at + 1 == bytes.len();
-        Ok(if bytes.get(at + 1) == Some(&b'\n') { at + 2 } else { at + 1 })
     }
 
     /// Reads the markup at `at`. `None` if the text ends within it.
@@ -359,106 +278,6 @@ impl Core {
         declaration.check_encoding(width)?;
         Ok(Some(declaration.end))
     }
-
-    /// Reads a comment after its beginning (production 15).
-    fn comment(&mut self, text: &str, from: usize, mut dashes: u8) -> Result<usize> {
-        let bytes = text.as_bytes();
-        let mut at = from;
-        while at < bytes.len() {
-            match (dashes, bytes[at]) {
-                (2, b'>') => {
-                    self.state = CONTENT;
-                    return Ok(at + 1);
-                }
-                (2, _) => return Err(Fault::malformed(text, at, "a comment with -- in it", "-->")),
-                (_, b'-') => {
-                    dashes += 1;
-                    at += 1;
-                }
-                _ => {
-                    dashes = 0;
-                    let next = memchr::memchr(b'-', &bytes[at..]).map_or(bytes.len(), |found| at + found);
-                    check_characters(text, at, next)?;
-                    at = next;
-                }
-            }
-        }
-        self.state = State::Comment { dashes };
-        Ok(at)
-    }
-
-    /// Reads a processing instruction after its target (production 16).
-    fn instruction(&mut self, text: &str, from: usize, is_question: bool) -> Result<usize> {
-        let bytes = text.as_bytes();
-        if is_question && bytes[from] == b'>' {
-            self.state = CONTENT;
-            return Ok(from + 1);
-        }
-        let question = memchr::memchr(b'?', &bytes[from..]).map_or(bytes.len(), |found| from + found);
-        check_characters(text, from, question)?;
-        let is_question = question < bytes.len();
-        self.state = State::Instruction { is_question };
-        Ok(if is_question { question + 1 } else { question })
-    }
-
-    /// Reads a CDATA section after its beginning (productions 18 to 21).
-    fn cdata<E: Events + ?Sized>(
-        &mut self,
-        text: &str,
-        from: usize,
-        mut brackets: u8,
-        events: &mut E,
-    ) -> Result<usize> {
-        let bytes = text.as_bytes();
-        let mut at = self.after_line_feed(bytes, from);
-        while at < bytes.len() {
-            match (brackets, bytes[at]) {
-                (2, b'>') => {
-                    self.state = CONTENT;
-                    return Ok(at + 1);
-                }
-                (2, b']') => {
-                    events.text("]").map_err(|stop| stopped(at, stop))?;
-                    at += 1;
-                }
-                (_, b']') => {
-                    brackets += 1;
-                    at += 1;
-                }
-                _ => {
-                    if brackets > 0 {
-                        events.text(&"]]"[..usize::from(brackets)]).map_err(|stop| stopped(at, stop))?;
-                        brackets = 0;
-                    }
-                    at = self.cdata_text(text, at, events)?;
-                }
-            }
-        }
-        self.state = State::CData { brackets };
-        Ok(at)
-    }
-
-    /// Reports text of a CDATA section up to the next `]`.
-    fn cdata_text<E: Events + ?Sized>(&mut self, text: &str, at: usize, events: &mut E) -> Result<usize> {
-        let bytes = text.as_bytes();
-        if bytes[at] == b'\r' {
-            return self.line_end(bytes, at, events);
-        }
-        let end = memchr::memchr2(b']', b'\r', &bytes[at..]).map_or(bytes.len(), |found| at + found);
-        let refused = refused_character(text, at, end);
-        self.report(text, at, refused.unwrap_or(end), events)?;
-        match refused {
-            None => Ok(end),
-            Some(at) => Err(Fault::character(text, at)),
-        }
-    }
-}
-
-fn check_characters(text: &str, from: usize, end: usize) -> Result<()> {
-    match refused_character(text, from, end) {
-        None => Ok(()),
-        Some(at) => Err(Fault::character(text, at)),
-    }
 }
 
 /// Returns the namespace of an element. A prefix must be declared, and `xmlns` is none.
@@ -480,23 +299,12 @@ fn name<'a>(text: &'a str, span: NameSpan, uri: &'a str) -> Name<'a> {
     Name { uri, local, prefix }
 }
 
-/// Counts the `]` before `at`, up to two. `before` of them precede `from`.
-fn brackets_before(bytes: &[u8], from: usize, at: usize, before: u8) -> u8 {
-    match &bytes[from..at] {
-        [.., b']', b']'] => 2,
-        [b']'] => (1 + before).min(2),
-        [.., b']'] => 1,
-        [] => before,
-        _ => 0,
-    }
-}
-
 #[cold]
-fn stopped(at: usize, _: Stop) -> Box<Fault> {
+pub(super) fn stopped(at: usize, _: Stop) -> Box<Fault> {
     Fault::new(Stopped, at, "reading was stopped", AtFault::InReason, "")
 }
 
 #[cold]
-fn outside(at: usize) -> Box<Fault> {
+pub(super) fn outside(at: usize) -> Box<Fault> {
     Fault::new(Malformed, at, "text outside the root element", AtFault::InReason, "")
 }

@@ -44,6 +44,7 @@ mod admit;
 mod app;
 mod auth;
 mod check;
+mod choice;
 mod clock;
 mod conn;
 mod cors;
@@ -96,13 +97,14 @@ pub use options::stream::{
 };
 pub use options::{
     AccessLogOptions, AccessOnly, AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits,
-    ClientCertificateRule, CollectContent, CollectReply, CollectSpec, ConnectionLimits, CorsSpec, Dev,
-    DnsHookSpec, EncodedSlashes, FailureLimit, HandlerSpec, HostSent, Hsts, HttpsOptions, JwtKeys, JwtSpec,
-    ListenAddress, ListenSpec, LoadedFile, MediaRange, MediaTypes, MessagePart, MessageTemplate, Origins,
-    PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds, RouteAuth, RouteLimits, RouteSpec,
-    ScriptAccess, ScriptFile, SecretForm, ServerOptions, SignatureAlgorithm, SignatureEncoding,
-    SignatureKind, SignaturePreset, SignatureScheme, SignatureSeparator, SourceFault, SpanOptions,
-    SpoolOptions, Traces, VerifyKeys, VerifySecret, VerifySpec,
+    ChosenHandler, ClientCertificateRule, CollectContent, CollectReply, CollectSpec, ConditionSpec,
+    ConnectionLimits, CorsSpec, Dev, DnsHookSpec, EncodedSlashes, FailureLimit, HandlerSpec, HostSent, Hsts,
+    HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile, MediaRange, MediaTypes,
+    MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds,
+    RouteAuth, RouteLimits, RouteSpec, RuleSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
+    SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
+    SignatureSeparator, SourceFault, SpanOptions, SpoolOptions, Traces, ValueTest, VerifyKeys, VerifySecret,
+    VerifySpec, WhenSpec,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

@@ -18,11 +18,14 @@ use tollgate_tls::ServerTls;
 use crate::access_log::AccessLog;
 use crate::app::{Hosts, Sources};
 use crate::auth::{Authenticator, Guard, PasswordPool, RemoteKeys};
+use crate::choice::Choice;
 use crate::error::StartError;
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::https::{CHALLENGES, HttpsRules};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
-use crate::options::{ConnectionLimits, Dev, HandlerSpec, RequestIds, RouteSpec, ServerOptions, Traces};
+use crate::options::{
+    ChosenHandler, ConnectionLimits, Dev, HandlerSpec, RequestIds, RouteSpec, ServerOptions, Traces,
+};
 use crate::overload::{ScriptQueue, Throttle};
 use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -268,9 +271,31 @@ impl<'a> Building<'a> {
         Ok(())
     }
 
+    /// Creates the endpoint of a route. If the route chooses its handler, each handler gets an endpoint.
     fn endpoint(&mut self, spec: &RouteSpec) -> Result<Endpoint, StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
+        let HandlerSpec::When(when) = &spec.handler else { return self.endpoint_of(spec, cells) };
+        let of = |handler: &ChosenHandler| RouteSpec {
+            methods: spec.known_methods(),
+            handler: handler.into(),
+            ..spec.clone()
+        };
+        // Until the choice, the request is one to a backend, if there is one: its content arrives as sent.
+        let is_proxy = |handler: &&ChosenHandler| matches!(handler, ChosenHandler::Proxy(_));
+        let first = when.handlers().find(is_proxy).unwrap_or(&when.otherwise);
+        let mut entry = self.endpoint_of(&of(first), cells.clone())?;
+        let choice = Choice::new(when, |handler| {
+            let mut endpoint = self.endpoint_of(&of(handler), cells.clone())?;
+            endpoint.cells = entry.cells.clone();
+            endpoint.streams = self.hosts.streams_of(spec, &self.streams);
+            Ok::<_, StartError>(Rc::new(endpoint))
+        })?;
+        entry.choice = Some(Box::new(choice));
+        Ok(entry)
+    }
+
+    fn endpoint_of(&mut self, spec: &RouteSpec, cells: Arc<RouteCells>) -> Result<Endpoint, StartError> {
         let scripts =
             Scripts { host: self.hosts.of(spec).clone(), route_cost: self.script_queue.route_cost() };
         Endpoint::new(spec, &self.streams, scripts, &self.shared_files, &self.client, cells, self.options)

@@ -79,6 +79,11 @@ impl Upload {
         filled
     }
 
+    /// Calls `read` with the bytes that wait to be taken.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+        read(&self.came.borrow())
+    }
+
     /// Drops the bytes that the handler has not taken.
     pub(crate) fn discard(&self) {
         self.came.borrow_mut().clear();

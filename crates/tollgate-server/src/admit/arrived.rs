@@ -141,6 +141,16 @@ impl Arrived {
         own.unwrap_or(limits.body_pace)
     }
 
+    /// Returns the number of bytes of the content that the rules of the route read before its handler begins.
+    pub(crate) fn look_ahead_bytes(&self) -> usize {
+        match &self.destination {
+            Destination::Endpoint { endpoint, .. } => {
+                endpoint.choice.as_ref().map_or(0, |choice| choice.look_ahead_bytes)
+            }
+            Destination::Refused(_) | Destination::Reply(_) => 0,
+        }
+    }
+
     /// Returns a permit to start the handler while the content still arrives.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {

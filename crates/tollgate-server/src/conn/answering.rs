@@ -302,7 +302,9 @@ impl<S: Transport> Connection<S> {
     #[inline]
     fn visit_of(&self, arrived: Arrived, body: Body) -> Result<Visit, Box<Reply>> {
         let origin = self.client.origin(arrived.client, &self.rules);
-        self.worker.exchange(arrived, body, origin, self.taken()).map(Visit::new)
+        let mut exchange = self.worker.exchange(arrived, body, origin, self.taken())?;
+        exchange.choose()?;
+        Ok(Visit::new(exchange))
     }
 
     /// Makes the visit of a request that its route refuses, which only records it. Nothing proves who sent

@@ -58,7 +58,8 @@ impl BodyReader {
         let body_bytes_max = arrived.body_bytes_max();
         // Content that no handler uses is never spooled.
         let least = if arrived.is_answered() { body_bytes_max } else { 0 };
-        let memory_bytes_max = limits.body_memory_max.max(usize::try_from(least).unwrap_or(usize::MAX));
+        let least = usize::try_from(least).unwrap_or(usize::MAX).max(arrived.look_ahead_bytes());
+        let memory_bytes_max = limits.body_memory_max.max(least);
         let framing = match arrived.head.framing() {
             BodyFraming::None => RequestFraming::Whole(0),
             BodyFraming::Length(bytes) if bytes > body_bytes_max => RequestFraming::TooLong(bytes),

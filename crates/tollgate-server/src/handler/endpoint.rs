@@ -18,6 +18,7 @@ use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::auth::Guard;
+use crate::choice::Choice;
 use crate::cors::Cors;
 use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells, WorkerCells};
 use crate::options::{
@@ -66,6 +67,9 @@ pub(crate) struct Endpoint {
     pub(super) before: Vec<tollgate_script::LoadedScript>,
     pub(super) after: Vec<tollgate_script::LoadedScript>,
     pub(super) handler: Handler,
+    /// The rules that choose the endpoint of each request, if the route has any. This endpoint is then only
+    /// for the time before the choice.
+    pub(crate) choice: Option<Box<Choice<Rc<Endpoint>>>>,
 }
 
 /// The `Host` and the script queue that the scripts of a route use.
@@ -132,6 +136,7 @@ impl Endpoint {
                 }
                 None => unreachable!("the configuration names a backend by its place"),
             },
+            (HandlerSpec::When(_), _) => unreachable!("each handler that is chosen has its own endpoint"),
             (HandlerSpec::Reply { status, content_type, body }, _) => {
                 let mut reply = fixed::reply(*status, content_type, body);
                 reply.say_what_is_allowed(spec.known_methods().unwrap_or(Methods::EMPTY));
@@ -178,6 +183,7 @@ impl Endpoint {
             host: spec.scripts().next().map(|_| scripts.host),
             route_cost: scripts.route_cost,
             handler,
+            choice: None,
         })
     }
 
@@ -186,7 +192,8 @@ impl Endpoint {
     #[inline]
     pub(crate) fn plain_reply(&self) -> Option<&PlainReply> {
         match &self.handler {
-            Handler::Reply(reply) => reply.plain(),
+            Handler::Reply(reply) if self.choice.is_none() => reply.plain(),
+            Handler::Reply(_) => None,
             Handler::Script(_) | Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) => None,
         }
     }
@@ -204,7 +211,20 @@ impl Endpoint {
             Handler::Collect(plan) => collected::refusal(&plan.types, head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         };
-        refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply))
+        refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply)).or_else(|| {
+            let choice = self.choice.as_ref()?;
+            choice.reads_content.then(|| self.refusal_of_coding(head)).flatten()
+        })
+    }
+
+    /// Returns a refusal if the content has a coding. A backend gets the content as the client sent it. It is
+    /// not decoded, so no rule can read it.
+    fn refusal_of_coding(&self, head: &RequestHead) -> Option<Reply> {
+        head.values_of("content-encoding").find(|value| !value.eq_ignore_ascii_case(b"identity"))?;
+        let text = "this path accepts no content coding";
+        let reply = Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", "identity");
+        self.note_fault(RequestFault::ContentCoding, head, &reply);
+        Some(reply)
     }
 
     /// Refuses a request if the route does not accept the certificate of its client.
@@ -395,7 +415,8 @@ fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
         HandlerSpec::Proxy(_)
         | HandlerSpec::Collect(_)
         | HandlerSpec::Files(_)
-        | HandlerSpec::Reply { .. } => None,
+        | HandlerSpec::Reply { .. }
+        | HandlerSpec::When(_) => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The handlers of routes, and the records that they append to the log. This is step 4 of a transaction.
 
 mod access;
+mod chosen;
 mod collect;
 mod collected;
 mod content_source;

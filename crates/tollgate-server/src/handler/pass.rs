@@ -81,6 +81,6 @@ impl Exchange {
         place.decoded = self.request.place.decoded.clone();
         self.endpoint = endpoint.clone();
         self.request = self.request.clone().at(place);
-        Ok(())
+        self.choose()
     }
 }

@@ -28,7 +28,7 @@ impl Exchange {
     ///
     /// # Errors
     /// A file or content cannot be read, or the route has a proxy.
-    pub(crate) async fn rehearse(self) -> Result<(Rehearsed, Option<String>), String> {
+    pub(crate) async fn rehearse(mut self) -> Result<(Rehearsed, Option<String>), String> {
         let (endpoint, request) = (&self.endpoint, &self.request);
         if request.body.bytes_len() > endpoint.body_bytes_max {
             let reply = Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large");
@@ -36,6 +36,10 @@ impl Exchange {
         }
         if let Some(refusal) = endpoint.refusal(&request.head) {
             return Ok((refusal.into(), endpoint.stream_name()));
+        }
+        let stream = endpoint.stream_name();
+        if let Err(reply) = self.choose() {
+            return Ok(((*reply).into(), stream));
         }
         let mut visit = Visit::new(self);
         loop {

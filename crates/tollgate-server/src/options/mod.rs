@@ -14,6 +14,7 @@ mod media_types;
 mod proxy;
 pub(crate) mod stream;
 mod verify;
+mod when;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub use verify::{
     MessagePart, MessageTemplate, PRESETS, SecretForm, SignatureAlgorithm, SignatureEncoding, SignatureKind,
     SignaturePreset, SignatureScheme, SignatureSeparator, VerifyKeys, VerifySecret, VerifySpec,
 };
+pub use when::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec};
 
 /// The complete options of a server.
 #[derive(Debug, Clone)]
@@ -446,7 +448,8 @@ impl RouteSpec {
             HandlerSpec::Collect(_)
             | HandlerSpec::Files(_)
             | HandlerSpec::Proxy(_)
-            | HandlerSpec::Reply { .. } => None,
+            | HandlerSpec::Reply { .. }
+            | HandlerSpec::When(_) => None,
         };
         let beside = self.before.iter().chain(&self.after).map(|script| (&script.file, &script.root));
         handler.into_iter().chain(beside).map(|(file, root)| (file.as_path(), root.as_path()))
@@ -454,7 +457,7 @@ impl RouteSpec {
 
     /// Returns whether the route accepts some extension methods.
     pub(crate) fn takes_extension_methods(&self) -> bool {
-        matches!(&self.handler, HandlerSpec::Proxy(proxy) if proxy.takes_extension_methods())
+        self.handler.proxies().any(ProxySpec::takes_extension_methods)
     }
 
     /// Returns the methods that reach the handler, if they are known without its script. GET includes HEAD.
@@ -466,7 +469,7 @@ impl RouteSpec {
             (HandlerSpec::Files(_) | HandlerSpec::Reply { .. }, None) => {
                 Some(Methods::from_iter([Method::Get]))
             }
-            (HandlerSpec::Proxy(_), None) => Some(Method::ALL.into_iter().collect()),
+            (HandlerSpec::Proxy(_) | HandlerSpec::When(_), None) => Some(Method::ALL.into_iter().collect()),
             (HandlerSpec::Script { .. }, None) => None,
         };
         if self.takes_extension_methods()
@@ -543,6 +546,29 @@ pub enum HandlerSpec {
         /// Content of the reply.
         body: Bytes,
     },
+    /// A backend or a fixed reply, chosen by each request.
+    When(Box<WhenSpec>),
+}
+
+impl From<&ChosenHandler> for HandlerSpec {
+    fn from(chosen: &ChosenHandler) -> Self {
+        match chosen.clone() {
+            ChosenHandler::Proxy(proxy) => Self::Proxy(proxy),
+            ChosenHandler::Reply { status, content_type, body } => Self::Reply { status, content_type, body },
+        }
+    }
+}
+
+impl HandlerSpec {
+    /// Returns the options of each backend that the handler may forward requests to.
+    pub fn proxies(&self) -> impl Iterator<Item = &ProxySpec> {
+        let (one, several) = match self {
+            Self::Proxy(proxy) => (Some(&**proxy), None),
+            Self::When(when) => (None, Some(when.proxies())),
+            Self::Script { .. } | Self::Collect(_) | Self::Files(_) | Self::Reply { .. } => (None, None),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
 }
 
 #[cfg(test)]

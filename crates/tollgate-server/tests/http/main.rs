@@ -12,6 +12,7 @@ mod auth_jwt;
 mod backend;
 mod bodies;
 mod challenges;
+mod choosing;
 mod closing;
 mod codings;
 mod collect;

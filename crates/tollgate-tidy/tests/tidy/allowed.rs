@@ -298,7 +298,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
             &["recorder"],
             &["reply"],
             // The handlers of a request, and the gates that refuse it.
-            &["cors", "dev", "https", "overload", "row", "spool", "verify"],
+            &["choice", "cors", "dev", "https", "overload", "row", "spool", "verify"],
             // Proof of the caller, which counts failures like a rate.
             &["auth"],
             &["app", "handler"],

@@ -200,11 +200,5 @@ fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOpti
 fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     let needs_whole = route.stream.is_some() || !route.before.is_empty() || !route.after.is_empty();
     let has_bodies = route.methods.is_none_or(|methods| methods.iter().any(|method| !method.is_safe()));
-    match &route.handler {
-        HandlerSpec::Proxy(proxy) => proxy.backend == backend && !needs_whole && has_bodies,
-        HandlerSpec::Script { .. }
-        | HandlerSpec::Collect(_)
-        | HandlerSpec::Files(_)
-        | HandlerSpec::Reply { .. } => false,
-    }
+    route.handler.proxies().any(|proxy| proxy.backend == backend) && !needs_whole && has_bodies
 }

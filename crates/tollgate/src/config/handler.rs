@@ -7,13 +7,12 @@ use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 use super::collect;
 use super::denied::denial;
 use super::files;
-use super::key::{Facts, OwnValue, inline, keys};
+use super::fixed_reply::{self, fixed_reply};
+use super::key::{Facts, OwnValue, inline};
 use super::proxy;
-use super::quoted::{quoted, quoted_path};
+use super::quoted::quoted_path;
 use super::section::{Section, Written};
-
-/// The media type of a reply whose table sets none.
-const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
+use super::when::{self, WhenKeys, when};
 
 /// The keys of a route that name a handler. A route has one of them.
 pub(super) struct HandlerKeys {
@@ -22,17 +21,7 @@ pub(super) struct HandlerKeys {
     pub(super) proxy: &'static Facts,
     pub(super) collect: &'static Facts,
     pub(super) reply: &'static Facts,
-}
-
-keys! {
-    /// The table `reply`.
-    pub(super) KEYS of ();
-    /// The status of the reply.
-    status [STATUS] = integer(200, 200..=599);
-    /// The media type of `body`.
-    content_type [CONTENT_TYPE] = text(CONTENT_TYPE_DEFAULT, "a media type");
-    /// The content of the reply.
-    body [BODY] = text("", "a text, empty with 204, 205 and 304").hidden();
+    pub(super) when: WhenKeys,
 }
 
 pub(super) fn handler(
@@ -41,7 +30,8 @@ pub(super) fn handler(
     folder: &Path,
     backends: &[BackendOptions],
 ) -> Option<HandlerSpec> {
-    let names = [keys.script, keys.files, keys.proxy, keys.collect, keys.reply].map(|key| key.name);
+    let names =
+        [keys.script, keys.files, keys.proxy, keys.collect, keys.reply, keys.when.when].map(|key| key.name);
     let given: Vec<_> = names.into_iter().filter(|name| section.has(name)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -55,7 +45,8 @@ pub(super) fn handler(
     let proxy = proxy::proxy(section, keys.proxy, backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
     let collect = collect::collect(section, keys.collect).map(|spec| HandlerSpec::Collect(Box::new(spec)));
     let reply = section.take_table(keys.reply.name, "reply of [[route]]".to_owned()).map(reply_handler);
-    script.or(files).or(proxy).or(collect).or(reply)
+    let when = when(section, &keys.when, backends).map(|spec| HandlerSpec::When(Box::new(spec)));
+    script.or(files).or(proxy).or(collect).or(reply).or(when)
 }
 
 /// Scripts that run before or after a handler.
@@ -83,46 +74,30 @@ fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) 
 }
 
 fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
-    let status = u16::try_from(section.number_or_default(&STATUS)).unwrap_or_default();
-    let content_type = section.text(CONTENT_TYPE.name);
-    if let Some(written) = &content_type
-        && !(written.value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && written.value.contains('/'))
-    {
-        let text =
-            format!("content_type is {:?}, allowed is a media type like \"text/plain\"", written.value);
-        section.fault_at(&written.span, text);
-    }
-    let body = section.text(BODY.name);
-    if let Some(body) = &body
-        && matches!(status, 204 | 205 | 304)
-        && !body.value.is_empty()
-    {
-        let text =
-            format!("body has {} bytes, allowed is none: a reply {status} has no content", body.value.len());
-        section.fault_at(&body.span, text);
-    }
+    let reply = fixed_reply(&mut section);
     section.finish();
-    let content_type =
-        content_type.map_or_else(|| CONTENT_TYPE.default_text().to_owned(), |written| written.value);
-    HandlerSpec::Reply { status, content_type, body: body.map(|body| body.value).unwrap_or_default().into() }
+    HandlerSpec::from(&reply)
 }
 
-/// Shows the key of a handler.
-pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> OwnValue {
+/// Shows the keys of a handler.
+pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> Vec<OwnValue> {
     let (key, value) = match handler {
         HandlerSpec::Script { file, .. } => (keys.script, quoted_path(file)),
         HandlerSpec::Collect(spec) => (keys.collect, collect::show(spec)),
         HandlerSpec::Files(files) => (keys.files, files::show(files)),
         HandlerSpec::Proxy(proxy) => (keys.proxy, proxy::show(proxy, backends)),
         HandlerSpec::Reply { status, content_type, body } => {
-            let body = quoted(&String::from_utf8_lossy(body));
-            let own = [
-                (STATUS.name, Some(status.to_string())),
-                (CONTENT_TYPE.name, Some(quoted(content_type))),
-                (BODY.name, Some(body)),
+            let own = fixed_reply::show(*status, content_type, body);
+            (keys.reply, inline(fixed_reply::KEYS, &(), &own))
+        }
+        HandlerSpec::When(spec) => {
+            let keys = &keys.when;
+            return vec![
+                (keys.when.name, Some(when::show(spec, backends))),
+                (keys.otherwise.name, Some(when::show_otherwise(spec, backends))),
+                (keys.look_ahead.name, Some(keys.look_ahead.show(spec.look_ahead_bytes as u64))),
             ];
-            (keys.reply, inline(KEYS, &(), &own))
         }
     };
-    (key.name, Some(value))
+    vec![(key.name, Some(value))]
 }

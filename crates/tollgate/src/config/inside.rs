@@ -12,7 +12,10 @@ pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
     match handler {
         HandlerSpec::Script { file, .. } => Some(file),
         HandlerSpec::Files(files) => Some(&files.root),
-        HandlerSpec::Proxy(_) | HandlerSpec::Collect(_) | HandlerSpec::Reply { .. } => None,
+        HandlerSpec::Proxy(_)
+        | HandlerSpec::Collect(_)
+        | HandlerSpec::Reply { .. }
+        | HandlerSpec::When(_) => None,
     }
 }
 

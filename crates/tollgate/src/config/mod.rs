@@ -37,6 +37,7 @@ mod env;
 mod fault;
 mod file;
 mod files;
+mod fixed_reply;
 mod handler;
 mod hsts;
 mod inside;
@@ -73,6 +74,7 @@ mod tls;
 mod units;
 mod value;
 mod verify;
+mod when;
 mod zero;
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use super::section::{Section, Written};
 use super::server::{BODY_BYTES, BODY_RATE};
 use super::units::TIMEOUT_MS;
 use super::verify;
+use super::when::WhenKeys;
 
 /// The bounds of a route that are numbers.
 pub(super) struct RouteBounds {
@@ -55,6 +56,12 @@ keys! {
     collect [COLLECT] = other("none", "`true`, or a [table](collect.md#the-table)");
     /// A fixed reply to every request.
     reply [REPLY] = other("none", "a table");
+    /// Rules that choose a backend or a fixed reply by the request. The first that holds decides.
+    when [WHEN] = other("none", "a list of [tables](backends.md#choose-the-backend)");
+    /// The handler of a request for which no rule of `when` holds.
+    otherwise [OTHERWISE] = other("needed with `when`", "a table with `proxy` or `status`");
+    /// Bytes of the content that the rules of `when` may read.
+    look_ahead [LOOK_AHEAD] = size(64 << 10, 1 << 10..=1 << 20).by_hand();
     /// The folder of the files that replies of its scripts may send.
     file_dir [FILE_DIR] = other("as in `[script]`", "a folder");
     /// The folder that its scripts save parts of forms in.
@@ -94,8 +101,14 @@ keys! {
 
 const METHODS_ALLOWED: &str =
     "a list of `GET` `HEAD` `POST` `PUT` `DELETE` `PATCH` `OPTIONS`. GET brings HEAD";
-const HANDLERS: HandlerKeys =
-    HandlerKeys { script: &SCRIPT, files: &FILES, proxy: &PROXY, collect: &COLLECT, reply: &REPLY };
+const HANDLERS: HandlerKeys = HandlerKeys {
+    script: &SCRIPT,
+    files: &FILES,
+    proxy: &PROXY,
+    collect: &COLLECT,
+    reply: &REPLY,
+    when: WhenKeys { when: &WHEN, otherwise: &OTHERWISE, look_ahead: &LOOK_AHEAD },
+};
 const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 
 /// The values that apply where a route sets none.
@@ -198,8 +211,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         let text = format!("path is {:?}, allowed with files is a path that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
-    if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
-        && proxy.strip_prefix
+    if let (Some(handler), Some(path)) = (&handler, &path)
+        && handler.proxies().any(|proxy| proxy.strip_prefix)
         && !path.value.ends_with("/*")
     {
         let text =
@@ -329,7 +342,10 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
     let (own, allowed) = match handler {
         HandlerSpec::Files(_) => (&[Method::Get, Method::Head][..], "files are GET and HEAD"),
         HandlerSpec::Collect(_) => (&[Method::Post][..], "collect is POST"),
-        HandlerSpec::Script { .. } | HandlerSpec::Proxy(_) | HandlerSpec::Reply { .. } => return,
+        HandlerSpec::Script { .. }
+        | HandlerSpec::Proxy(_)
+        | HandlerSpec::Reply { .. }
+        | HandlerSpec::When(_) => return,
     };
     if methods.iter().any(|method| !own.contains(&method)) {
         let text = format!(
@@ -368,6 +384,7 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
     let name = match handler {
         Some(HandlerSpec::Collect(_)) => "collect",
         Some(HandlerSpec::Proxy(_)) => "proxy",
+        Some(HandlerSpec::When(_)) => "when",
         _ => return,
     };
     section
@@ -423,11 +440,10 @@ pub(super) fn write_route(
     };
     let stream = route.stream.and_then(|stream| server.streams.get(stream));
     let [files, uploads, databases] = access::show(&route.access, &ACCESS);
-    let own = [
+    let mut own = vec![
         (PATH.name, Some(quoted(&route.path))),
         (HOST.name, route.host.as_deref().map(quoted)),
         (METHODS.name, route.methods.map(show_methods)),
-        handler::show(&route.handler, &HANDLERS, &server.backends),
         files,
         uploads,
         databases,
@@ -440,5 +456,6 @@ pub(super) fn write_route(
         (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
         (VERIFY.name, route.verify.as_deref().map(verify::show)),
     ];
+    own.extend(handler::show(&route.handler, &HANDLERS, &server.backends));
     write(KEYS, &bounds, &own, f)
 }

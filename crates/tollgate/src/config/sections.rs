@@ -3,8 +3,8 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    files, handler, hsts, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
-    ship_store, ship_volumes, sink, stream, tls, verify,
+    files, fixed_reply, hsts, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
+    ship_store, ship_volumes, sink, stream, tls, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -45,7 +45,8 @@ pub(super) fn sections() -> Vec<Keys> {
         ("route.files", facts(files::KEYS)),
         ("route.proxy", facts(proxy::KEYS)),
         ("route.collect", facts(collect::KEYS)),
-        ("route.reply", facts(handler::KEYS)),
+        ("route.reply", facts(fixed_reply::KEYS)),
+        ("route.when", facts(when::KEYS)),
         ("route.cors", facts(cors::KEYS)),
         ("route.client_certificate", facts(client_certificate::KEYS)),
         ("route.auth", facts(auth::ROUTE_KEYS)),

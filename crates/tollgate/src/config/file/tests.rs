@@ -19,6 +19,7 @@ mod ships;
 mod sinks;
 mod streams;
 mod verify;
+mod when;
 
 fn app() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -285,7 +286,7 @@ fn one_bad_section_does_not_hide_the_others() {
              pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
              in_flight_bytes_max, queue_age_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
-            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
+            "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply, when",
             "t.toml:7:1: missing key \"path\" in [[route]]",
             "t.toml:9:14: cpu_budget in [script] is \"0ms\", allowed is a duration from 1ms to 10m like \"10s\", \
              units ms, s, m, h",

@@ -8,14 +8,14 @@ fn faults_of_routes_are_told() {
     check(
         &route(""),
         &[
-            "t.toml:3:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
+            "t.toml:3:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply, when",
             "t.toml:3:1: missing key \"path\" in [[route]]",
         ],
     );
     check(
         &route("path = \"/\"\nscript = \"a.luau\"\nreply = {}\n"),
         &[
-            "t.toml:3:1: [[route]] needs one handler, found script and reply, allowed is one of script, files, proxy, collect, reply",
+            "t.toml:3:1: [[route]] needs one handler, found script and reply, allowed is one of script, files, proxy, collect, reply, when",
         ],
     );
     check(

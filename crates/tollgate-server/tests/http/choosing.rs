@@ -1,0 +1,152 @@
+//! Tests of routes that choose a backend or a fixed reply by the head and by the first bytes of the content.
+
+use tollgate_log::Level;
+use tollgate_server::{
+    ChosenHandler, ConditionSpec, FieldPath, HandlerSpec, ProxySpec, RuleSpec, ValueTest, WhenSpec,
+};
+
+use crate::backend::{FakeBackend, field};
+use crate::site::Site;
+
+const LOOK_AHEAD: usize = 8 << 10;
+
+fn replying(text: &str) -> FakeBackend {
+    FakeBackend::replying(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len()))
+}
+
+fn fixed(status: u16, body: &'static str) -> ChosenHandler {
+    ChosenHandler::Reply { status, content_type: "text/plain".to_owned(), body: body.into() }
+}
+
+fn header(condition: &str) -> ConditionSpec {
+    let (name, test) = ValueTest::split(condition).unwrap();
+    ConditionSpec::Header { name: name.to_owned(), test }
+}
+
+fn json(condition: &str) -> ConditionSpec {
+    let (path, test) = ValueTest::split(condition).unwrap();
+    ConditionSpec::Json { path: FieldPath::parse(path).unwrap(), test }
+}
+
+/// A site whose route sends orders to two backends. A request with a broken header gets 410, and all others
+/// get 422.
+fn site([eu, us]: [&FakeBackend; 2]) -> Site {
+    let proxy = |at| ChosenHandler::Proxy(Box::new(ProxySpec::new(at)));
+    let rule = |condition, handler| RuleSpec { conditions: vec![condition], handler };
+    let when = WhenSpec {
+        look_ahead_bytes: LOOK_AHEAD,
+        rules: vec![
+            rule(header("X-Old = '1'"), fixed(410, "old")),
+            rule(json("/order/region = 'eu'"), proxy(0)),
+            rule(json("/order/region"), proxy(1)),
+        ],
+        otherwise: fixed(422, "no region"),
+    };
+    let backends = vec![eu.options(), {
+        let mut us = us.options();
+        us.name = "us".to_owned();
+        us
+    }];
+    Site::new()
+        .tune(|options| {
+            options.connection.body_memory_max = 4 << 10;
+            options.backends = backends;
+        })
+        .route("/*", HandlerSpec::When(Box::new(when)), None)
+        .tune_route(|route| route.body_bytes_max = 1 << 30)
+}
+
+fn post(fields: &str, content: &str) -> String {
+    let length = content.len();
+    format!("POST /orders HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {length}\r\n\r\n{content}")
+}
+
+#[test]
+fn a_request_goes_where_the_first_rule_that_holds_leads() {
+    let backends = [replying("eu"), replying("us")];
+    let server = site([&backends[0], &backends[1]]).start();
+    let eu = r#"{"order": {"id": 7, "region": "eu"}}"#;
+    server.check(&post("Content-Type: application/json\r\n", eu), "200", "eu");
+    assert!(backends[0].request().ends_with(&format!("\r\n\r\n{eu}")), "the content is unchanged");
+    server.check(&post("", &eu.replace("eu", "us")), "200", "us");
+    server.check(&post("X-Old: 1\r\n", eu), "410", "old");
+    server.check(&post("", r#"{"order": []}"#), "422", "no region");
+    server.check(&post("Content-Type: text/plain\r\n", eu), "422", "no region");
+    server.check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "422", "no region");
+    let mut peer = server.connect();
+    peer.send([post("", eu), post("", ""), post("", eu)].concat());
+    ["eu", "no region", "eu"].into_iter().zip(["200", "422", "200"]).for_each(|(text, status)| {
+        peer.expect(status, text);
+    });
+}
+
+#[test]
+fn malformed_content_gets_400_and_coded_content_415() {
+    let backends = [replying("eu"), replying("us")];
+    let server = site([&backends[0], &backends[1]]).start();
+    let text = "malformed JSON: a field that decides about the request occurs twice at line 1 column 41\n";
+    server.check(&post("", r#"{"order": {"region": "us", "region": "eu"}}"#), "400", text);
+    server.check(
+        &post("", "{\"order\" "),
+        "400",
+        "malformed JSON: EOF while parsing an object at line 1 column 9\n",
+    );
+    let mut peer = server.connect();
+    peer.send(post("Content-Encoding: gzip\r\n", "x"));
+    let reply = peer.expect("415", "this path accepts no content coding\n");
+    assert_eq!(reply.field("accept-encoding"), Some("identity"));
+    assert_eq!([backends[0].connections(), backends[1].connections()], [0, 0]);
+}
+
+/// Returns an order of so many bytes, with the region after `before` bytes.
+fn order(before: usize, bytes: usize) -> String {
+    let head = format!(r#"{{"pad": "{}", "order": {{"region": "eu"}}, "rest": ""#, "x".repeat(before - 20));
+    format!("{head}{}\"}}", "y".repeat(bytes - head.len() - 2))
+}
+
+#[test]
+fn the_choice_is_the_same_however_the_content_comes() {
+    let backends = [replying("eu"), replying("us")];
+    // Without a free connection to the backend, long content goes through the spool.
+    let spooled = site([&backends[0], &backends[1]]).tune(|options| {
+        options.backends.iter_mut().for_each(|backend| backend.concurrency_max = 1);
+    });
+    for (way, server) in
+        [("while it comes", site([&backends[0], &backends[1]]).start()), ("spooled", spooled.start())]
+    {
+        for (before, expected) in [(1000, "eu"), (LOOK_AHEAD - 60, "eu"), (LOOK_AHEAD + 1, "no region")] {
+            for bytes in [LOOK_AHEAD + 200, 300_000] {
+                let content = order(before, bytes);
+                for piece in [700, LOOK_AHEAD, bytes] {
+                    let mut peer = server.connect();
+                    let request = post("", &content);
+                    request.as_bytes().chunks(piece).for_each(|piece| peer.send(piece));
+                    let status = if expected == "eu" { "200" } else { "422" };
+                    let reply = peer.reply(false);
+                    assert_eq!(
+                        (reply.status.to_string().as_str(), reply.content.as_str()),
+                        (status, expected),
+                        "{way}, {before} of {bytes} bytes in pieces of {piece}"
+                    );
+                    if expected == "eu" {
+                        let got = backends[0].request();
+                        assert_eq!(field(&got, "content-length"), Some(bytes.to_string().as_str()));
+                        assert!(got.ends_with(&content));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_rules_lead_are_recorded() {
+    let backends = [replying("eu"), replying("us")];
+    let server = site([&backends[0], &backends[1]])
+        .stream("s", Level::Received, &["path text request.path", "status int reply.status"])
+        .tune_route(|route| route.stream = Some(0))
+        .start();
+    server.check(&post("", r#"{"order": {"region": "eu"}}"#), "200", "eu");
+    server.check(&post("", r#"{}"#), "422", "no region");
+    assert_eq!(server.records(), ["path=/orders status=200", "path=/orders status=422"]);
+}

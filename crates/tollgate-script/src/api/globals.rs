@@ -7,7 +7,7 @@ use mlua::{Lua, Value};
 
 use super::{
     EmitParts, app, cookie, crypto, emit as emits, encodings, env, fetch, json, log, os, redirect, shared,
-    sleep, sql, time, url, uuid, xml,
+    sleep, soap, sql, time, url, uuid, xml,
 };
 use crate::active::ActiveCell;
 use crate::arguments::close;
@@ -39,7 +39,9 @@ pub(crate) fn install(
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
-    tollgate.raw_set("xml", xml::install(lua, budget, options.reply_bytes_max)?)?;
+    let xml = xml::install(lua, budget, options.reply_bytes_max)?;
+    tollgate.raw_set("soap", soap::install(lua, &xml)?)?;
+    tollgate.raw_set("xml", xml)?;
     tollgate.raw_set("log", log::install(lua, active)?)?;
     tollgate.raw_set("crypto", crypto::install(lua, budget)?)?;
     tollgate.raw_set("base64", encodings::install_base64(lua)?)?;

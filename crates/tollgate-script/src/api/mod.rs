@@ -18,6 +18,7 @@ mod redirect;
 pub(crate) mod req;
 mod shared;
 mod sleep;
+mod soap;
 mod sql;
 mod time;
 mod url;

@@ -18,6 +18,7 @@ mod replies;
 mod requests;
 mod sandbox;
 mod shared;
+mod soap;
 mod vectors;
 mod waiting;
 mod xml;

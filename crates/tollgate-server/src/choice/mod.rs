@@ -1,7 +1,8 @@
 //! Chooses the handler of a request by its head and by the first bytes of its content.
 //!
 //! The rules see a prefix of the content, the look-ahead. The choice depends on this prefix only, and not on
-//! the pieces in which the content arrives. A condition about a value that is not in the prefix does not hold.
+//! the pieces in which the content arrives. A condition about a value that is not in the prefix does not
+//! hold.
 
 mod json;
 mod prefix;

@@ -1,3 +1,5 @@
+//! Tests of rules that choose a handler.
+
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits};
 

@@ -29,17 +29,21 @@ fn faults_of_rules_are_told() {
         ],
     );
     check_when(
-        "look_ahead = \"2MiB\"\nwhen = [{ proxy = \"a\" }, { header = \"a b\", json = \"/a = b\", status = 200, proxy = \"a\" }, \
+        "look_ahead = \"2MiB\"\nwhen = [{ proxy = \"a\" }, { header = \"a b\", json = \"/a = b\", status \
+         = 200, proxy = \"a\" }, \
          { json = \"/~\", body = \"x\" }]\notherwise = { json = \"a\", status = 600 }",
         &[
-            "t.toml:7:14: look_ahead in [[route]] is \"2MiB\", allowed is a size from 1KiB to 1MiB like \"64MiB\", units B, KiB, MiB, GiB",
+            "t.toml:7:14: look_ahead in [[route]] is \"2MiB\", allowed is a size from 1KiB to 1MiB like \
+             \"64MiB\", units B, KiB, MiB, GiB",
             "t.toml:8:9: a rule of when has no condition: add header or json",
-            "t.toml:8:26: when of [[route]] needs one handler, found proxy and status, allowed is one of proxy, status",
+            "t.toml:8:26: when of [[route]] needs one handler, found proxy and status, allowed is one of \
+             proxy, status",
             "t.toml:8:37: header in when is \"a b\", allowed is the name of a header",
             "t.toml:8:51: json in when is \"/a = b\": the text after = is not in quotes: write 'text'",
             "t.toml:8:90: when of [[route]] needs one handler, found none, allowed is one of proxy, status",
             "t.toml:8:99: json in when is \"/~\": ~ stands only before 0 or 1 in a JSON Pointer (RFC 6901)",
-            "t.toml:9:15: unknown key \"json\" in otherwise of [[route]], allowed: proxy, status, content_type, body",
+            "t.toml:9:15: unknown key \"json\" in otherwise of [[route]], allowed: proxy, status, \
+             content_type, body",
             "t.toml:9:36: status in otherwise of [[route]] is 600, allowed is an integer from 200 to 599",
         ],
     );
@@ -48,17 +52,17 @@ fn faults_of_rules_are_told() {
 #[test]
 fn backends_of_one_route_take_the_same_requests() {
     check_when(
-        "when = [{ json = \"a\", proxy = { backend = \"a\", encoded_slashes = \"pass\" } }]\notherwise = { proxy = \"b\" }",
-        &[
-            "t.toml:7:8: when in [[route]] has proxies that differ in extension_methods or encoded_slashes: both are \
-           checked before a rule decides, so they have to be the same",
-        ],
+        "when = [{ json = \"a\", proxy = { backend = \"a\", encoded_slashes = \"pass\" } }]\notherwise = \
+         { proxy = \"b\" }",
+        &["t.toml:7:8: when in [[route]] has proxies that differ in extension_methods or \
+           encoded_slashes: both are checked before a rule decides, so they have to be the same"],
     );
 }
 
 #[test]
 fn rules_are_printed_as_they_are_written() {
-    let text = "when = [{ header = \"A != 'x'\", json = [\"/b/c\", \"d = 'it'\"], status = 204 }]\notherwise = { proxy = \"b\" }\n";
+    let text = "when = [{ header = \"A != 'x'\", json = [\"/b/c\", \"d = 'it'\"], status = 204 \
+     }]\notherwise = { proxy = \"b\" }\n";
     let printed = |text: &str| load(&format!("{BACKENDS}{ROUTE}{text}")).unwrap().to_string();
     let once = printed(text);
     let line = |name: &str| once.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();

@@ -104,7 +104,7 @@ pub use options::{
     RouteAuth, RouteLimits, RouteSpec, RuleSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
     SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
     SignatureSeparator, SourceFault, SpanOptions, SpoolOptions, Traces, ValueTest, VerifyKeys, VerifySecret,
-    VerifySpec, WhenSpec,
+    VerifySpec, WhenSpec, XmlPaths,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

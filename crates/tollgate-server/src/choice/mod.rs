@@ -5,15 +5,19 @@
 //! hold.
 
 mod json;
+mod kind;
 mod prefix;
+mod xml;
 
 use std::borrow::Cow;
 
 use tollgate_http::RequestHead;
+use tollgate_xml::XmlError;
 
 use crate::options::stream::FieldPath;
-use crate::options::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec};
+use crate::options::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec, XmlPaths};
 use json::{JsonError, JsonValues};
+use kind::ContentKind;
 pub(crate) use prefix::Prefix;
 
 /// The compiled rules of a route. `T` is what a rule chooses.
@@ -21,7 +25,8 @@ pub(crate) struct Choice<T> {
     pub(crate) look_ahead_bytes: usize,
     pub(crate) reads_content: bool,
     /// The JSON paths of all rules.
-    paths: Vec<FieldPath>,
+    json_paths: Vec<FieldPath>,
+    xml_paths: XmlPaths,
     rules: Vec<Rule<T>>,
     otherwise: T,
 }
@@ -36,11 +41,13 @@ enum Condition {
         name: String,
         test: ValueTest,
     },
-    /// The path is an index in `paths`.
+    /// The path is an index in `json_paths`.
     Json {
         path: usize,
         test: ValueTest,
     },
+    /// The path is an index in `xml_paths`.
+    Xml(usize),
 }
 
 /// Reason why the content of a request decides nothing: it is malformed.
@@ -48,6 +55,8 @@ enum Condition {
 pub(crate) enum ChoiceError {
     #[error("malformed JSON: {0}")]
     Json(#[from] JsonError),
+    #[error("malformed XML: {0}")]
+    Xml(#[from] XmlError),
 }
 
 impl<T> Choice<T> {
@@ -69,7 +78,8 @@ impl<T> Choice<T> {
         Ok(Self {
             look_ahead_bytes: spec.look_ahead_bytes,
             reads_content: spec.reads_content(),
-            paths,
+            json_paths: paths,
+            xml_paths: spec.xml_paths.clone(),
             rules,
             otherwise: target(&spec.otherwise)?,
         })
@@ -80,14 +90,21 @@ impl<T> Choice<T> {
     /// # Errors
     /// The content is malformed within the look-ahead.
     pub(crate) fn choose(&self, head: &RequestHead, prefix: &Prefix<'_>) -> Result<&T, ChoiceError> {
-        let values = match self.paths.as_slice() {
-            [] => JsonValues::default(),
-            paths if is_json(head, prefix.bytes) => JsonValues::find(paths, prefix)?,
-            _ => JsonValues::default(),
-        };
+        let (mut values, mut found) = (JsonValues::default(), Vec::new());
+        let kind = if self.reads_content { ContentKind::of(head, prefix.bytes) } else { ContentKind::Other };
+        match kind {
+            ContentKind::Json if !self.json_paths.is_empty() => {
+                values = JsonValues::find(&self.json_paths, prefix)?;
+            }
+            ContentKind::Xml if !self.xml_paths.0.is_empty() => {
+                found = xml::find(&self.xml_paths.0, prefix)?;
+            }
+            ContentKind::Json | ContentKind::Xml | ContentKind::Other => {}
+        }
         let holds = |condition: &Condition| match condition {
             Condition::Header { name, test } => test.passes(field(head, name).as_deref()),
             Condition::Json { path, test } => test.passes(values.get(*path).map(str::as_bytes)),
+            Condition::Xml(path) => found.get(*path).is_some_and(|found| *found),
         };
         let rule = self.rules.iter().find(|rule| rule.conditions.iter().all(holds));
         Ok(rule.map_or(&self.otherwise, |rule| &rule.target))
@@ -106,6 +123,7 @@ impl Condition {
                 });
                 Self::Json { path: at, test: test.clone() }
             }
+            ConditionSpec::Xml { path, .. } => Self::Xml(*path),
         }
     }
 }
@@ -119,18 +137,6 @@ fn field<'a>(head: &'a RequestHead, name: &str) -> Option<Cow<'a, [u8]>> {
         [] => first.into(),
         rest => [&[first], rest].concat().join(&b", "[..]).into(),
     })
-}
-
-/// Returns whether content is read as JSON. The content type decides. Without one, the first byte decides.
-fn is_json(head: &RequestHead, content: &[u8]) -> bool {
-    match head.values_of("content-type").next() {
-        Some(value) => {
-            let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-            let essence = essence.to_ascii_lowercase();
-            essence == b"application/json" || essence == b"text/json" || essence.ends_with(b"+json")
-        }
-        None => content.trim_ascii_start().first() == Some(&b'{'),
-    }
 }
 
 #[cfg(test)]

@@ -24,11 +24,22 @@ fn json(condition: &str) -> ConditionSpec {
     ConditionSpec::Json { path: FieldPath::parse(path).unwrap(), test }
 }
 
+fn xml(path: usize, text: &str) -> ConditionSpec {
+    ConditionSpec::Xml { path, text: text.to_owned() }
+}
+
 /// Creates rules that choose the statuses 201, 202 and so on, and otherwise 200.
 fn choice<const N: usize>(rules: [Vec<ConditionSpec>; N]) -> Choice<u16> {
     let rule = |(at, conditions)| RuleSpec { conditions, handler: reply(201 + at as u16) };
-    let rules = rules.into_iter().enumerate().map(rule).collect();
-    let spec = WhenSpec { look_ahead_bytes: 1024, rules, otherwise: reply(200) };
+    let rules: Vec<RuleSpec> = rules.into_iter().enumerate().map(rule).collect();
+    let texts = rules.iter().flat_map(|rule| &rule.conditions).filter_map(|condition| match condition {
+        ConditionSpec::Xml { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    let namespaces = [("o".to_owned(), "urn:o".to_owned())];
+    let xml_paths = XmlPaths::compile(&texts.collect::<Vec<_>>(), &namespaces).unwrap();
+    let spec =
+        WhenSpec { look_ahead_bytes: 1024, xml_paths, namespaces: Vec::new(), rules, otherwise: reply(200) };
     let status = |handler: &ChosenHandler| match handler {
         ChosenHandler::Reply { status, .. } => Ok::<_, ()>(*status),
         ChosenHandler::Proxy(_) => Err(()),
@@ -95,4 +106,43 @@ fn a_cut_document_has_the_values_before_the_cut() {
     }
     let prefix = Prefix { bytes: br#"{"a" 1,"#, is_whole: false };
     assert!(JsonValues::find(&paths, &prefix).is_err(), "what is malformed before the cut is refused");
+}
+
+#[test]
+fn paths_of_xml_decide_by_what_is_in_the_document() {
+    let choice = choice([
+        vec![xml(0, "/o:order[@region = 'eu']"), xml(1, "/o:order/o:id = '7'")],
+        vec![xml(2, "//o:id")],
+        vec![json("/order")],
+    ]);
+    let order = |region: &str, id: &str| {
+        format!("<p:order xmlns:p='urn:o' region='{region}'><p:id>{id}</p:id></p:order>")
+    };
+    assert_eq!(chosen(&choice, "", &order("eu", "7")), 201);
+    assert_eq!(chosen(&choice, "", &order("us", "7")), 202);
+    assert_eq!(chosen(&choice, "", &order("eu", "8")), 202);
+    assert_eq!(chosen(&choice, "", &order("eu", "7").replace("urn:o", "urn:x")), 200);
+    assert_eq!(chosen(&choice, "", "{\"order\": 1}"), 203);
+    for kind in ["text/xml", "application/soap+xml; charset=utf-8", "application/XML"] {
+        assert_eq!(chosen(&choice, &format!("Content-Type: {kind}\r\n"), &order("eu", "7")), 201, "{kind}");
+    }
+    assert_eq!(chosen(&choice, "Content-Type: text/plain\r\n", &order("eu", "7")), 200);
+    let marked = format!("\u{feff}{}", order("eu", "7"));
+    assert_eq!(chosen(&choice, "", &marked), 201, "a byte order mark is no text");
+    for content in ["<a>", "<a></b>", "<a/><b/>", "<!DOCTYPE a><a/>", "<p:a/>"] {
+        assert_eq!(chosen(&choice, "", content), 400, "{content}");
+    }
+}
+
+#[test]
+fn a_cut_document_of_xml_has_what_ends_before_the_cut() {
+    let paths = ["/a/b", "/a/b = 'xy'", "/a/c/@d = '1'"].map(str::to_owned);
+    let paths = XmlPaths::compile(&paths, &[]).unwrap();
+    let document = "<a><b>xy</b><c d='1'/></a>";
+    for cut in 0..document.len() {
+        let prefix = Prefix { bytes: &document.as_bytes()[..cut], is_whole: false };
+        let found = xml::find(&paths.0, &prefix).unwrap();
+        let has = |end: &str| document.find(end).unwrap() + end.len() <= cut;
+        assert_eq!(found, [has("<b>"), has("</b>"), has("<c d='1'/>")], "{cut}");
+    }
 }

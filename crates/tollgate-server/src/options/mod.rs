@@ -47,7 +47,7 @@ pub use verify::{
     MessagePart, MessageTemplate, PRESETS, SecretForm, SignatureAlgorithm, SignatureEncoding, SignatureKind,
     SignaturePreset, SignatureScheme, SignatureSeparator, VerifyKeys, VerifySecret, VerifySpec,
 };
-pub use when::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec};
+pub use when::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec, XmlPaths};
 
 /// The complete options of a server.
 #[derive(Debug, Clone)]

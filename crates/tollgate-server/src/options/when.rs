@@ -1,8 +1,10 @@
 //! The options of a route that chooses its handler by the request.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tollgate_xml::{PathSet, PrefixBinding};
 
 use super::proxy::ProxySpec;
 use super::stream::FieldPath;
@@ -12,6 +14,10 @@ use super::stream::FieldPath;
 pub struct WhenSpec {
     /// Number of bytes of the content that the conditions may read.
     pub look_ahead_bytes: usize,
+    /// The paths of all conditions about XML. A condition names its path by the index.
+    pub xml_paths: XmlPaths,
+    /// The namespaces of the prefixes in these paths.
+    pub namespaces: Vec<(String, String)>,
     /// The rules. The first rule whose conditions all hold decides.
     pub rules: Vec<RuleSpec>,
     /// The handler of requests for which no rule decides.
@@ -60,6 +66,30 @@ pub enum ConditionSpec {
         /// The test of its value.
         test: ValueTest,
     },
+    /// A path that finds something in an XML document.
+    Xml {
+        /// The path, as an index in [`WhenSpec::xml_paths`].
+        path: usize,
+        /// The text of the path.
+        text: String,
+    },
+}
+
+/// Compiled paths of XML.
+#[derive(Debug, Clone)]
+pub struct XmlPaths(pub(crate) Arc<PathSet>);
+
+impl XmlPaths {
+    /// Compiles paths with the namespaces of their prefixes.
+    ///
+    /// # Errors
+    /// The index of the first faulty path, and the reason.
+    pub fn compile(paths: &[String], namespaces: &[(String, String)]) -> Result<Self, (usize, String)> {
+        let bindings: Vec<_> = namespaces.iter().map(|(prefix, uri)| PrefixBinding { prefix, uri }).collect();
+        let set = PathSet::new(paths.iter().map(String::as_str), &bindings);
+        set.map(|set| Self(Arc::new(set)))
+            .map_err(|error| (error.path, format!("at byte {}: {}", error.byte, error.reason)))
+    }
 }
 
 /// A test of a value that a request may have.
@@ -145,7 +175,7 @@ impl ConditionSpec {
     fn reads_content(&self) -> bool {
         match self {
             Self::Header { .. } => false,
-            Self::Json { .. } => true,
+            Self::Json { .. } | Self::Xml { .. } => true,
         }
     }
 }

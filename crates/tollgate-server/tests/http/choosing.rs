@@ -2,7 +2,7 @@
 
 use tollgate_log::Level;
 use tollgate_server::{
-    ChosenHandler, ConditionSpec, FieldPath, HandlerSpec, ProxySpec, RuleSpec, ValueTest, WhenSpec,
+    ChosenHandler, ConditionSpec, FieldPath, HandlerSpec, ProxySpec, RuleSpec, ValueTest, WhenSpec, XmlPaths,
 };
 
 use crate::backend::{FakeBackend, field};
@@ -33,12 +33,16 @@ fn json(condition: &str) -> ConditionSpec {
 fn site([eu, us]: [&FakeBackend; 2]) -> Site {
     let proxy = |at| ChosenHandler::Proxy(Box::new(ProxySpec::new(at)));
     let rule = |condition, handler| RuleSpec { conditions: vec![condition], handler };
+    let namespaces = vec![("o".to_owned(), "urn:orders".to_owned())];
     let when = WhenSpec {
         look_ahead_bytes: LOOK_AHEAD,
+        xml_paths: XmlPaths::compile(&["/o:order[@region = 'eu']".to_owned()], &namespaces).unwrap(),
+        namespaces,
         rules: vec![
             rule(header("X-Old = '1'"), fixed(410, "old")),
             rule(json("/order/region = 'eu'"), proxy(0)),
             rule(json("/order/region"), proxy(1)),
+            rule(ConditionSpec::Xml { path: 0, text: String::new() }, proxy(0)),
         ],
         otherwise: fixed(422, "no region"),
     };
@@ -78,6 +82,27 @@ fn a_request_goes_where_the_first_rule_that_holds_leads() {
     ["eu", "no region", "eu"].into_iter().zip(["200", "422", "200"]).for_each(|(text, status)| {
         peer.expect(status, text);
     });
+}
+
+#[test]
+fn a_long_document_of_xml_goes_on_unchanged() {
+    let backends = [replying("eu"), replying("us")];
+    let server = site([&backends[0], &backends[1]]).start();
+    let order = |region: &str, pad: usize| {
+        format!("<order xmlns=\"urn:orders\" region=\"{region}\"><pad>{}</pad></order>", "x".repeat(pad))
+    };
+    for pad in [1, LOOK_AHEAD, 1 << 20] {
+        server.check(&post("Content-Type: text/xml\r\n", &order("eu", pad)), "200", "eu");
+        assert!(backends[0].request().ends_with(&order("eu", pad)), "{pad}");
+        let mut peer = server.connect();
+        peer.send(post("", &order("us", pad)));
+        peer.expect("422", "no region");
+    }
+    let fault = "<order xmlns=\"urn:orders\"><a></b>";
+    let mut peer = server.connect();
+    peer.send(post("", fault));
+    let reply = peer.reply(false);
+    assert!(reply.status == 400 && reply.content.starts_with("malformed XML: "), "{reply:?}");
 }
 
 #[test]

@@ -95,6 +95,7 @@ pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[Backen
             return vec![
                 (keys.when.name, Some(when::show(spec, backends))),
                 (keys.otherwise.name, Some(when::show_otherwise(spec, backends))),
+                (keys.namespaces.name, when::show_namespaces(spec)),
                 (keys.look_ahead.name, Some(keys.look_ahead.show(spec.look_ahead_bytes as u64))),
             ];
         }

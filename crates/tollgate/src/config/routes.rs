@@ -62,6 +62,8 @@ keys! {
     otherwise [OTHERWISE] = other("needed with `when`", "a table with `proxy` or `status`");
     /// Bytes of the content that the rules of `when` may read.
     look_ahead [LOOK_AHEAD] = size(64 << 10, 1 << 10..=1 << 20).by_hand();
+    /// The namespaces of the prefixes in paths of XML of `when`.
+    namespaces [NAMESPACES] = other("none", r#"`{ prefix = "URI" }`"#);
     /// The folder of the files that replies of its scripts may send.
     file_dir [FILE_DIR] = other("as in `[script]`", "a folder");
     /// The folder that its scripts save parts of forms in.
@@ -107,7 +109,7 @@ const HANDLERS: HandlerKeys = HandlerKeys {
     proxy: &PROXY,
     collect: &COLLECT,
     reply: &REPLY,
-    when: WhenKeys { when: &WHEN, otherwise: &OTHERWISE, look_ahead: &LOOK_AHEAD },
+    when: WhenKeys { when: &WHEN, otherwise: &OTHERWISE, look_ahead: &LOOK_AHEAD, namespaces: &NAMESPACES },
 };
 const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 

@@ -2,17 +2,19 @@
 
 use tollgate_server::{
     BackendOptions, ChosenHandler, ConditionSpec, FieldPath, ProxySpec, RuleSpec, ValueTest, WhenSpec,
+    XmlPaths,
 };
 
 use super::cors::header_problem;
 use super::fixed_reply::{self, fixed_reply};
-use super::key::{Facts, inline, keys};
+use super::key::{Facts, OwnValue, inline, keys};
 use super::proxy;
-use super::quoted::quoted_list;
+use super::quoted::{quoted, quoted_list};
 use super::section::{Section, Written};
 
 const HANDLER_ALLOWED: &str = "one of proxy, status";
 const HEADER_ALLOWED: &str = "`NAME`, `NAME = 'text'`, `NAME != 'text'`, or a list";
+const XML_ALLOWED: &str = "a path like `/p:a/b`, `/a/@b = 'text'`, or a list";
 const JSON_ALLOWED: &str = "`/a/b`, `/a/b = 'text'`, `/a/b != 'text'`, or a list";
 
 keys! {
@@ -22,6 +24,8 @@ keys! {
     header [HEADER] = other("none", HEADER_ALLOWED);
     /// A condition about a field of the JSON object in the look-ahead.
     json [JSON] = other("none", JSON_ALLOWED);
+    /// A condition about the XML document in the look-ahead: a path that finds something.
+    xml [XML] = other("none", XML_ALLOWED);
     /// The backend that the request is sent to.
     proxy [PROXY] = other("none", "as `proxy` of a route");
     /// The status of a fixed reply. `content_type` and `body` belong to it.
@@ -37,6 +41,7 @@ pub(super) struct WhenKeys {
     pub(super) when: &'static Facts,
     pub(super) otherwise: &'static Facts,
     pub(super) look_ahead: &'static Facts,
+    pub(super) namespaces: &'static Facts,
 }
 
 /// Takes the handler of a route, if `when` is set.
@@ -46,13 +51,16 @@ pub(super) fn when(
     backends: &[BackendOptions],
 ) -> Option<WhenSpec> {
     if !section.has(keys.when.name) {
-        for key in
-            [keys.otherwise, keys.look_ahead].map(|key| key.name).into_iter().filter(|key| section.has(key))
+        for key in [keys.otherwise, keys.look_ahead, keys.namespaces]
+            .map(|key| key.name)
+            .into_iter()
+            .filter(|key| section.has(key))
         {
             section.fault_of(key, format!("{key} in [[route]] has no effect without when: remove it"));
         }
         section.skip(keys.otherwise.name);
         section.skip(keys.look_ahead.name);
+        section.skip(keys.namespaces.name);
         return None;
     }
     let look_ahead = section.number_or_default(keys.look_ahead);
@@ -60,7 +68,11 @@ pub(super) fn when(
     if tables.is_empty() {
         section.fault_of(keys.when.name, "when in [[route]] has no rules: add one, or use another handler");
     }
-    let rules: Vec<_> = tables.into_iter().filter_map(|table| rule(table, backends)).collect();
+    let namespaces = section.take_table(keys.namespaces.name, "namespaces of [[route]]".to_owned());
+    let namespaces = namespaces.map(Section::named_texts).unwrap_or_default();
+    let namespaces = namespaces.into_iter().map(|(prefix, uri)| (prefix, uri.value)).collect();
+    let mut reader = RuleReader { backends, namespaces, xml_paths: Vec::new() };
+    let rules: Vec<_> = tables.into_iter().filter_map(|table| reader.rule(table)).collect();
     let Some(otherwise) = section.take_table(keys.otherwise.name, "otherwise of [[route]]".to_owned()) else {
         if !section.has(keys.otherwise.name) {
             section.fault(
@@ -70,7 +82,10 @@ pub(super) fn when(
         return None;
     };
     let otherwise = alone(otherwise, backends)?;
-    let spec = WhenSpec { look_ahead_bytes: usize::try_from(look_ahead).ok()?, rules, otherwise };
+    let RuleReader { namespaces, xml_paths, .. } = reader;
+    let xml_paths = XmlPaths::compile(&xml_paths, &namespaces).ok()?;
+    let look_ahead_bytes = usize::try_from(look_ahead).ok()?;
+    let spec = WhenSpec { look_ahead_bytes, xml_paths, namespaces, rules, otherwise };
     check_proxies(section, keys.when.name, &spec);
     Some(spec)
 }
@@ -89,16 +104,37 @@ fn check_proxies(section: &Section<'_>, key: &'static str, spec: &WhenSpec) {
     }
 }
 
-fn rule(mut section: Section<'_>, backends: &[BackendOptions]) -> Option<RuleSpec> {
-    let headers = section.text_or_texts(HEADER.name, "a text or a list of texts");
-    let fields = section.text_or_texts(JSON.name, "a text or a list of texts");
-    if headers.is_empty() && fields.is_empty() {
-        section.fault(format!("a rule of when has no condition: add {} or {}", HEADER.name, JSON.name));
+/// Reads rules, and gathers their paths of XML.
+struct RuleReader<'a> {
+    backends: &'a [BackendOptions],
+    /// The namespaces of prefixes.
+    namespaces: Vec<(String, String)>,
+    xml_paths: Vec<String>,
+}
+
+impl RuleReader<'_> {
+    fn rule(&mut self, mut section: Section<'_>) -> Option<RuleSpec> {
+        let [headers, fields, paths] = [HEADER.name, JSON.name, XML.name]
+            .map(|key| section.text_or_texts(key, "a text or a list of texts"));
+        if headers.is_empty() && fields.is_empty() && paths.is_empty() {
+            section.fault("a rule of when has no condition: add header, json or xml");
+        }
+        let mut conditions: Vec<_> = headers.iter().filter_map(|(_, text)| header(&section, text)).collect();
+        conditions.extend(fields.iter().filter_map(|(_, text)| json(&section, text)));
+        conditions.extend(paths.iter().filter_map(|(_, text)| self.xml(&section, text)));
+        let handler = handler_of(&mut section, self.backends)?;
+        section.finish();
+        Some(RuleSpec { conditions, handler })
     }
-    let headers = headers.iter().filter_map(|(_, text)| header(&section, text));
-    let conditions: Vec<_> =
-        headers.chain(fields.iter().filter_map(|(_, text)| json(&section, text))).collect();
-    Some(RuleSpec { conditions, handler: handler_of(&mut section, backends)? }).inspect(|_| section.finish())
+
+    fn xml(&mut self, section: &Section<'_>, text: &Written<String>) -> Option<ConditionSpec> {
+        if let Err((_, problem)) = XmlPaths::compile(std::slice::from_ref(&text.value), &self.namespaces) {
+            section.fault_at(&text.span, format!("xml in when is {:?}: {problem}", text.value));
+            return None;
+        }
+        self.xml_paths.push(text.value.clone());
+        Some(ConditionSpec::Xml { path: self.xml_paths.len() - 1, text: text.value.clone() })
+    }
 }
 
 fn alone(mut section: Section<'_>, backends: &[BackendOptions]) -> Option<ChosenHandler> {
@@ -166,30 +202,39 @@ fn split<'t>(section: &Section<'_>, key: &str, text: &'t Written<String>) -> Opt
 /// Shows the rules as the file writes them.
 pub(super) fn show(spec: &WhenSpec, backends: &[BackendOptions]) -> String {
     let rules = spec.rules.iter().map(|rule| {
-        let [mut headers, mut fields] = [Vec::new(), Vec::new()];
+        let mut conditions = [HEADER.name, JSON.name, XML.name].map(|key| (key, Vec::new()));
         for condition in &rule.conditions {
-            match condition {
-                ConditionSpec::Header { name, test } => headers.push(format!("{name}{test}")),
-                ConditionSpec::Json { path, test } => fields.push(format!("{path}{test}")),
-            }
+            let (at, text) = match condition {
+                ConditionSpec::Header { name, test } => (0, format!("{name}{test}")),
+                ConditionSpec::Json { path, test } => (1, format!("{path}{test}")),
+                ConditionSpec::Xml { text, .. } => (2, text.clone()),
+            };
+            conditions[at].1.push(text);
         }
-        let list = |texts: Vec<String>| (!texts.is_empty()).then(|| quoted_list(texts));
-        show_handler(&rule.handler, backends, [(HEADER.name, list(headers)), (JSON.name, list(fields))])
+        show_handler(&rule.handler, backends, conditions)
     });
     format!("[{}]", rules.collect::<Vec<_>>().join(", "))
 }
 
 /// Shows the handler of `otherwise`.
 pub(super) fn show_otherwise(spec: &WhenSpec, backends: &[BackendOptions]) -> String {
-    show_handler(&spec.otherwise, backends, [(HEADER.name, None), (JSON.name, None)])
+    show_handler(&spec.otherwise, backends, [])
 }
 
-fn show_handler(
+/// Shows the namespaces of prefixes, if there are any.
+pub(super) fn show_namespaces(spec: &WhenSpec) -> Option<String> {
+    let pairs = spec.namespaces.iter().map(|(prefix, uri)| format!("{} = {}", quoted(prefix), quoted(uri)));
+    let pairs: Vec<_> = pairs.collect();
+    (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
+}
+
+fn show_handler<const N: usize>(
     handler: &ChosenHandler,
     backends: &[BackendOptions],
-    [header, json]: [(&'static str, Option<String>); 2],
+    conditions: [(&'static str, Vec<String>); N],
 ) -> String {
-    let mut own = vec![header, json];
+    let shown = |texts: Vec<String>| (!texts.is_empty()).then(|| quoted_list(texts));
+    let mut own: Vec<OwnValue> = conditions.into_iter().map(|(key, texts)| (key, shown(texts))).collect();
     match handler {
         ChosenHandler::Proxy(spec) => own.push((PROXY.name, Some(proxy::show(spec, backends)))),
         ChosenHandler::Reply { status, content_type, body } => {

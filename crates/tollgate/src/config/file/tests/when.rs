@@ -35,7 +35,7 @@ fn faults_of_rules_are_told() {
         &[
             "t.toml:7:14: look_ahead in [[route]] is \"2MiB\", allowed is a size from 1KiB to 1MiB like \
              \"64MiB\", units B, KiB, MiB, GiB",
-            "t.toml:8:9: a rule of when has no condition: add header or json",
+            "t.toml:8:9: a rule of when has no condition: add header, json or xml",
             "t.toml:8:26: when of [[route]] needs one handler, found proxy and status, allowed is one of \
              proxy, status",
             "t.toml:8:37: header in when is \"a b\", allowed is the name of a header",
@@ -47,6 +47,21 @@ fn faults_of_rules_are_told() {
             "t.toml:9:36: status in otherwise of [[route]] is 600, allowed is an integer from 200 to 599",
         ],
     );
+}
+
+#[test]
+fn faults_of_paths_of_xml_are_told() {
+    let keys = |path: &str| {
+        format!(
+            "namespaces = {{ p = \"urn:p\" }}\nwhen = [{{ xml = \"{path}\", status = 200 }}]\notherwise = {{ status = 422 }}"
+        )
+    };
+    check_when(&keys("/p:a[@b = 'x']//c/@d"), &[]);
+    let check = |path: &str, problem: &str| {
+        check_when(&keys(path), &[&format!("t.toml:8:17: xml in when is {path:?}: {problem}")]);
+    };
+    check("a/b", "at byte 1: a path that does not begin with / and the name of an element");
+    check("/q:a", "at byte 2: the prefix q has no namespace: add it to the namespaces");
 }
 
 #[test]

@@ -52,9 +52,8 @@ fn faults_of_rules_are_told() {
 #[test]
 fn faults_of_paths_of_xml_are_told() {
     let keys = |path: &str| {
-        format!(
-            "namespaces = {{ p = \"urn:p\" }}\nwhen = [{{ xml = \"{path}\", status = 200 }}]\notherwise = {{ status = 422 }}"
-        )
+        let rules = format!("when = [{{ xml = \"{path}\", status = 200 }}]");
+        format!("namespaces = {{ p = \"urn:p\" }}\n{rules}\notherwise = {{ status = 422 }}")
     };
     check_when(&keys("/p:a[@b = 'x']//c/@d"), &[]);
     let check = |path: &str, problem: &str| {

@@ -1,0 +1,149 @@
+//! The alphabet of a schema: the names that its name classes can tell apart.
+//!
+//! Each name that a schema mentions has a symbol. All other names of a namespace that it mentions share one
+//! symbol, and so do the names of all other namespaces. A document therefore never adds a symbol.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::NameSet;
+use crate::syntax::NameClass;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Symbol(pub(crate) u32);
+
+impl Symbol {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// The names with each local name: index of the namespace, symbol.
+    by_local: HashMap<Box<str>, Vec<(u32, Symbol)>, FixedState>,
+    namespaces: Vec<Box<str>>,
+    namespace_ids: HashMap<Box<str>, u32, FixedState>,
+    count: u32,
+}
+
+impl Names {
+    /// Adds the names of a class.
+    pub(crate) fn add(&mut self, class: &NameClass) {
+        match class {
+            NameClass::Name { namespace, local } => self.add_name(namespace, local),
+            NameClass::AnyName(except) => except.iter().for_each(|except| self.add(except)),
+            NameClass::NamespaceName { namespace, except } => {
+                self.add_namespace(namespace);
+                except.iter().for_each(|except| self.add(except));
+            }
+            NameClass::Choice(choices) => choices.iter().for_each(|choice| self.add(choice)),
+        }
+    }
+
+    fn add_namespace(&mut self, namespace: &str) -> u32 {
+        if let Some(&id) = self.namespace_ids.get(namespace) {
+            return id;
+        }
+        let id = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
+        self.namespaces.push(namespace.into());
+        self.namespace_ids.insert(namespace.into(), id);
+        id
+    }
+
+    fn add_name(&mut self, namespace: &str, local: &str) {
+        let id = self.add_namespace(namespace);
+        let known = self.by_local.entry(local.into()).or_default();
+        if known.iter().all(|(own, _)| *own != id) {
+            known.push((id, Symbol(self.count)));
+            self.count += 1;
+        }
+    }
+
+    /// Returns the number of symbols.
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize + self.namespaces.len() + 1
+    }
+
+    /// Returns the symbol of a name.
+    pub(crate) fn symbol(&self, namespace: &str, local: &str) -> Symbol {
+        if let Some(known) = self.by_local.get(local) {
+            for &(id, symbol) in known {
+                if &*self.namespaces[id as usize] == namespace {
+                    return symbol;
+                }
+            }
+        }
+        self.other_symbol(namespace)
+    }
+
+    /// Returns the symbol of the names of `namespace` that the schema does not mention.
+    fn other_symbol(&self, namespace: &str) -> Symbol {
+        let namespaces = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
+        Symbol(self.count + self.namespace_ids.get(namespace).copied().unwrap_or(namespaces))
+    }
+
+    /// Returns the symbols of a class. All its names were added before.
+    pub(crate) fn set(&self, class: &NameClass) -> NameSet {
+        match class {
+            NameClass::Name { namespace, local } => NameSet::One(self.symbol(namespace, local)),
+            NameClass::AnyName(except) => {
+                let all = (0..self.len()).filter_map(|index| u32::try_from(index).ok());
+                self.without(all.map(Symbol), except.as_deref())
+            }
+            NameClass::NamespaceName { namespace, except } => {
+                let id = self.namespace_ids.get(&**namespace).copied().unwrap_or(u32::MAX);
+                let names = self.by_local.values().flatten();
+                let own = names.filter(|(own, _)| *own == id).map(|(_, symbol)| *symbol);
+                self.without(own.chain([self.other_symbol(namespace)]), except.as_deref())
+            }
+            NameClass::Choice(choices) => {
+                let mut set = NameSet::none(self.len());
+                choices.iter().for_each(|choice| set.unite(&self.set(choice)));
+                set
+            }
+        }
+    }
+
+    fn without(&self, symbols: impl Iterator<Item = Symbol>, except: Option<&NameClass>) -> NameSet {
+        let mut set = NameSet::none(self.len());
+        symbols.for_each(|symbol| set.insert(symbol));
+        if let Some(except) = except {
+            set.remove_all(&self.set(except));
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NameClass, Names};
+
+    fn name(namespace: &str, local: &str) -> NameClass {
+        NameClass::Name { namespace: namespace.to_owned(), local: local.to_owned() }
+    }
+
+    #[test]
+    fn a_class_contains_the_names_that_it_describes_and_no_others() {
+        let any_but_a = NameClass::AnyName(Some(Box::new(name("u", "a"))));
+        let u_but_b =
+            NameClass::NamespaceName { namespace: "u".to_owned(), except: Some(Box::new(name("u", "b"))) };
+        let either = NameClass::Choice(vec![name("u", "a"), name("v", "c")]);
+        let mut names = Names::default();
+        for class in [&any_but_a, &u_but_b, &either] {
+            names.add(class);
+        }
+        let check = |class: &NameClass, expected: [bool; 6]| {
+            let set = names.set(class);
+            let asked = [("u", "a"), ("u", "b"), ("u", "z"), ("v", "c"), ("v", "z"), ("w", "a")];
+            let found = asked.map(|(namespace, local)| set.contains(names.symbol(namespace, local)));
+            assert_eq!(found, expected, "{class:?}");
+        };
+        check(&any_but_a, [false, true, true, true, true, true]);
+        check(&u_but_b, [true, false, true, false, false, false]);
+        check(&either, [true, false, false, true, false, false]);
+        assert!(names.set(&any_but_a).overlaps(&names.set(&either)));
+        assert!(!names.set(&name("u", "a")).overlaps(&names.set(&any_but_a)));
+    }
+}

@@ -71,3 +71,26 @@ pub(crate) fn collapsed(text: &str) -> String {
     }
     result
 }
+
+/// Whether two short texts are the same. This needs no call of a library function, whose start costs more than
+/// the comparison of a name.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let ((words, rest), (other_words, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    words.iter().zip(other_words).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
+        && rest.iter().zip(other_rest).all(|(a, b)| a == b)
+}
+
+/// Returns a hash of a name. Only names of a schema are in the tables, so that a document cannot fill them.
+pub(crate) fn hash(name: &str) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let (words, rest) = name.as_bytes().as_chunks::<8>();
+    let start = FACTOR ^ rest.iter().fold(name.len() as u64, |hash, byte| hash << 8 ^ u64::from(*byte));
+    let hash = words
+        .iter()
+        .fold(start, |hash, word| (hash.rotate_left(5) ^ u64::from_ne_bytes(*word)).wrapping_mul(FACTOR));
+    hash.wrapping_mul(FACTOR)
+}

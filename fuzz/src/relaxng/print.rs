@@ -34,9 +34,10 @@ fn compact_pattern(pattern: &Pattern) -> String {
                 Type::Boolean => "xsd:boolean",
                 Type::Pair => "xsd:token { length = \"2\" }",
             };
-            let except =
-                except.as_ref().map_or(String::new(), |part| format!(" - {}", compact_pattern(part)));
-            format!("{name}{except}")
+            match except {
+                None => name.to_owned(),
+                Some(part) => format!("({name} - {})", compact_pattern(part)),
+            }
         }
         Pattern::Value(value) => format!("\"{value}\""),
         Pattern::Attribute(class, value) => {
@@ -50,11 +51,13 @@ fn compact_class(class: &Class) -> String {
     match class {
         Class::Name(name) => compact_name(*name),
         Class::Any(None) => "*".to_owned(),
-        Class::Any(Some(except)) => format!("* - ({})", compact_class(except)),
+        Class::Any(Some(except)) => format!("(* - ({}))", compact_class(except)),
         Class::Of(namespace, except) => {
             let prefix = if namespace.is_empty() { "local" } else { namespace };
-            let except = except.map_or(String::new(), |name| format!(" - {}", compact_name(name)));
-            format!("{prefix}:*{except}")
+            match except {
+                None => format!("{prefix}:*"),
+                Some(name) => format!("({prefix}:* - {})", compact_name(*name)),
+            }
         }
         Class::Either(one, other) => format!("({} | {})", compact_class(one), compact_class(other)),
     }

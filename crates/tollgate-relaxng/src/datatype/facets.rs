@@ -88,6 +88,30 @@ impl Facets {
             && self.patterns.is_empty()
     }
 
+    /// Whether a value has to be made to apply the facets.
+    pub(super) fn need_value(&self, kind: Kind) -> bool {
+        let has_length = self.length_min.is_some() || self.length_max.is_some();
+        let counts_characters = !kind.is_list() && !matches!(kind, Kind::Hex | Kind::Base64);
+        !self.bounds.is_empty()
+            || self.total_digits.is_some()
+            || self.fraction_digits.is_some()
+            || (has_length && !counts_characters)
+    }
+
+    /// Whether facets that need no value allow a text with normalized white space.
+    pub(super) fn allow_text(&self, text: &str) -> bool {
+        self.allows_count(|| text.chars().count())
+            && self.patterns.iter().all(|pattern| pattern.is_match(text))
+    }
+
+    fn allows_count(&self, count: impl FnOnce() -> usize) -> bool {
+        if self.length_min.is_none() && self.length_max.is_none() {
+            return true;
+        }
+        let count = count();
+        self.length_min.is_none_or(|min| count >= min) && self.length_max.is_none_or(|max| count <= max)
+    }
+
     /// Whether the facets allow `value`. `text` has normalized white space.
     pub(super) fn allow(&self, kind: Kind, text: &str, value: &Value) -> bool {
         self.allows_length(kind, text, value)
@@ -97,15 +121,11 @@ impl Facets {
     }
 
     fn allows_length(&self, kind: Kind, text: &str, value: &Value) -> bool {
-        if self.length_min.is_none() && self.length_max.is_none() {
-            return true;
-        }
-        let length = match value {
+        self.allows_count(|| match value {
             Value::Octets(octets) => octets.len(),
             Value::Words(words) if kind.is_list() => words.len(),
             _ => text.chars().count(),
-        };
-        self.length_min.is_none_or(|min| length >= min) && self.length_max.is_none_or(|max| length <= max)
+        })
     }
 
     fn allows_digits(&self, value: &Value) -> bool {

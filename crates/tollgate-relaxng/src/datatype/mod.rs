@@ -89,6 +89,9 @@ impl Datatype {
         if self.facets.is_empty() {
             return self.kind.allows(text, namespaces);
         }
+        if !self.facets.need_value(self.kind) {
+            return self.kind.allows(text, namespaces) && self.facets.allow_text(&self.kind.normalized(text));
+        }
         let text = self.kind.normalized(text);
         let value = self.kind.value(&text, namespaces);
         value.is_some_and(|value| self.facets.allow(self.kind, &text, &value))

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 use super::NameSet;
+use crate::name::{hash, is_same};
 use crate::syntax::NameClass;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,12 +22,22 @@ impl Symbol {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// The names with each local name: index of the namespace, symbol.
-    by_local: HashMap<Box<str>, Vec<(u32, Symbol)>, FixedState>,
+    /// The names, by the hash of the local name.
+    by_hash: HashMap<u64, Vec<Entry>, FixedState>,
     namespaces: Vec<Box<str>>,
     namespace_ids: HashMap<Box<str>, u32, FixedState>,
     count: u32,
 }
+
+#[derive(Clone, Debug)]
+struct Entry {
+    namespace: u32,
+    local: Box<str>,
+    symbol: Symbol,
+}
+
+/// Namespaces that are compared one by one, before a hash is computed.
+const FIRST_NAMESPACES: usize = 4;
 
 impl Names {
     /// Adds the names of a class.
@@ -54,9 +65,9 @@ impl Names {
 
     fn add_name(&mut self, namespace: &str, local: &str) {
         let id = self.add_namespace(namespace);
-        let known = self.by_local.entry(local.into()).or_default();
-        if known.iter().all(|(own, _)| *own != id) {
-            known.push((id, Symbol(self.count)));
+        let known = self.by_hash.entry(hash(local)).or_default();
+        if known.iter().all(|entry| entry.namespace != id || *entry.local != *local) {
+            known.push(Entry { namespace: id, local: local.into(), symbol: Symbol(self.count) });
             self.count += 1;
         }
     }
@@ -68,20 +79,34 @@ impl Names {
 
     /// Returns the symbol of a name.
     pub(crate) fn symbol(&self, namespace: &str, local: &str) -> Symbol {
-        if let Some(known) = self.by_local.get(local) {
-            for &(id, symbol) in known {
-                if &*self.namespaces[id as usize] == namespace {
-                    return symbol;
+        let id = self.namespace_id(namespace);
+        if let (Some(id), Some(known)) = (id, self.by_hash.get(&hash(local))) {
+            for entry in known {
+                if entry.namespace == id && is_same(&entry.local, local) {
+                    return entry.symbol;
                 }
             }
         }
-        self.other_symbol(namespace)
+        self.other_symbol(id)
     }
 
-    /// Returns the symbol of the names of `namespace` that the schema does not mention.
-    fn other_symbol(&self, namespace: &str) -> Symbol {
+    fn namespace_id(&self, namespace: &str) -> Option<u32> {
+        let first = self.namespaces.iter().take(FIRST_NAMESPACES);
+        for (id, known) in (0..).zip(first) {
+            if is_same(known, namespace) {
+                return Some(id);
+            }
+        }
+        if self.namespaces.len() <= FIRST_NAMESPACES {
+            return None;
+        }
+        self.namespace_ids.get(namespace).copied()
+    }
+
+    /// Returns the symbol of the names of a namespace that the schema does not mention.
+    fn other_symbol(&self, namespace: Option<u32>) -> Symbol {
         let namespaces = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
-        Symbol(self.count + self.namespace_ids.get(namespace).copied().unwrap_or(namespaces))
+        Symbol(self.count + namespace.unwrap_or(namespaces))
     }
 
     /// Returns the symbols of a class. All its names were added before.
@@ -93,10 +118,10 @@ impl Names {
                 self.without(all.map(Symbol), except.as_deref())
             }
             NameClass::NamespaceName { namespace, except } => {
-                let id = self.namespace_ids.get(&**namespace).copied().unwrap_or(u32::MAX);
-                let names = self.by_local.values().flatten();
-                let own = names.filter(|(own, _)| *own == id).map(|(_, symbol)| *symbol);
-                self.without(own.chain([self.other_symbol(namespace)]), except.as_deref())
+                let id = self.namespace_id(namespace);
+                let names = self.by_hash.values().flatten();
+                let own = names.filter(|entry| Some(entry.namespace) == id).map(|entry| entry.symbol);
+                self.without(own.chain([self.other_symbol(id)]), except.as_deref())
             }
             NameClass::Choice(choices) => {
                 let mut set = NameSet::none(self.len());

@@ -1,5 +1,6 @@
 //! The path of the current element, for messages: `/order/item[2]`.
 
+use crate::name::is_same;
 use crate::pattern::Symbol;
 
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl Path {
     /// Enters an element.
     pub(super) fn push(&mut self, namespace: &str, local: &str, name: Symbol) {
         let position = self.count(name);
-        if self.namespaces.last().is_none_or(|last| **last != *namespace) {
+        if self.namespaces.last().is_none_or(|last| !is_same(last, namespace)) {
             self.namespaces.push(namespace.into());
         }
         self.levels.push(Level {

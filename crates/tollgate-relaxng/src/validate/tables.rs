@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
+use foldhash::fast::FixedState;
+
 use crate::pattern::{Id, Symbol};
 
 /// The number of a list of patterns: what remains of the parent after each content of an element.
@@ -26,7 +28,7 @@ pub(super) struct Leaves {
     /// Leaves that are tried one by one.
     pub(super) tests: Vec<Id>,
     /// Values that equal a text with the same words.
-    pub(super) by_words: HashMap<Box<str>, Vec<Id>>,
+    pub(super) by_words: HashMap<Box<str>, Vec<Id>, FixedState>,
 }
 
 /// Hashes two numbers by multiplication. The numbers are ids, which a document cannot choose.

@@ -9,6 +9,22 @@ use crate::datatype::{Namespaces, Value};
 use crate::name::{collapsed, is_blank, words};
 use crate::pattern::{Id, Pattern};
 
+/// The leaves that a text matches. Most texts match one, which needs no memory.
+#[derive(Debug, Default)]
+struct Matching {
+    first: Option<Id>,
+    others: Vec<Id>,
+}
+
+impl Matching {
+    fn push(&mut self, leaf: Id) {
+        match self.first {
+            None => self.first = Some(leaf),
+            Some(_) => self.others.push(leaf),
+        }
+    }
+}
+
 impl Automaton {
     /// Whether `value`, the pattern of an attribute's value, matches a text.
     pub(super) fn matches(
@@ -42,16 +58,15 @@ impl Automaton {
             return self.after_plain_text(state, work);
         }
         let matching = self.matching(state, text, namespaces, work)?;
-        let matched = match matching.as_slice() {
-            [] => Id::NOT_ALLOWED,
-            [one] => *one,
-            _ => self.arena.choice(matching.iter().copied()),
+        let matched = match (matching.first, matching.others.as_slice()) {
+            (first, []) => first.unwrap_or(Id::NOT_ALLOWED),
+            (first, others) => self.arena.choice(first.into_iter().chain(others.iter().copied())),
         };
         let key = by_pattern(state, matched);
         if let Some(known) = self.tables.data.get(&key) {
             return Ok(*known);
         }
-        let matching: HashSet<Id> = matching.into_iter().collect();
+        let matching: HashSet<Id> = matching.first.into_iter().chain(matching.others).collect();
         let rest =
             self.derive(work, |derivative| derivative.text(state, &|leaf| matching.contains(&leaf)))?;
         self.tables.data.insert(key, rest);
@@ -76,9 +91,9 @@ impl Automaton {
         text: &str,
         namespaces: &dyn Namespaces,
         work: &mut Work,
-    ) -> Result<Vec<Id>, Spent> {
+    ) -> Result<Matching, Spent> {
         let leaves = self.leaves(state);
-        let mut matching = Vec::new();
+        let mut matching = Matching::default();
         for leaf in &leaves.tests {
             work.used += 1;
             if self.leaf_matches(*leaf, text, namespaces, work)? {
@@ -87,7 +102,7 @@ impl Automaton {
         }
         if !leaves.by_words.is_empty() {
             let found = leaves.by_words.get(text).or_else(|| leaves.by_words.get(collapsed(text).as_str()));
-            matching.extend(found.into_iter().flatten());
+            found.into_iter().flatten().for_each(|leaf| matching.push(*leaf));
         }
         Ok(matching)
     }

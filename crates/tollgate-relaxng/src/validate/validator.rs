@@ -1,5 +1,8 @@
 //! The validator of one document.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::automaton::{Automaton, Spent, Work};
 use super::expected::{Wanted, expected, quoted, required};
 use super::path::Path;
@@ -7,7 +10,7 @@ use crate::datatype::Namespaces;
 use crate::error::Fault;
 use crate::name::is_blank;
 use crate::pattern::{Id, Symbol};
-use crate::{Invalid, Schema};
+use crate::{Invalid, Schema, ValidationLimits};
 
 /// A start tag with all its attributes. Declarations of namespaces are not attributes.
 #[derive(Clone, Copy)]
@@ -38,7 +41,8 @@ pub struct Attribute<'a> {
 /// Validates one document. The caller feeds its events in order, and checks that it is well-formed.
 #[derive(Debug)]
 pub struct Validator {
-    schema: Schema,
+    automaton: Rc<RefCell<Automaton>>,
+    limits: ValidationLimits,
     /// The number of the document in the automaton.
     number: usize,
     path: Path,
@@ -54,7 +58,8 @@ impl Validator {
     pub fn new(schema: &Schema) -> Self {
         let number = schema.automaton.borrow_mut().add_document();
         Self {
-            schema: schema.clone(),
+            automaton: Rc::clone(&schema.automaton),
+            limits: schema.limits,
             number,
             path: Path::default(),
             text: String::new(),
@@ -117,14 +122,14 @@ impl Validator {
 
     fn judge_start(&mut self, start: &Start<'_>) -> Result<(), Box<Invalid>> {
         self.begin(start.byte)?;
-        let depth_max = self.schema.limits.depth_max;
+        let depth_max = self.limits.depth_max;
         if self.path.depth() >= depth_max {
             return Err(
                 self.limit(format!("elements are nested too deeply: limit {depth_max} levels"), start.byte)
             );
         }
-        let schema = self.schema.clone();
-        let mut automaton = schema.automaton.borrow_mut();
+        let shared = Rc::clone(&self.automaton);
+        let mut automaton = shared.borrow_mut();
         let automaton = &mut *automaton;
         automaton.make_room().map_err(|spent| self.spent(spent, start.byte))?;
         if !self.text.is_empty() {
@@ -176,8 +181,8 @@ impl Validator {
 
     fn judge_text(&mut self, text: &str, byte: u64) -> Result<(), Box<Invalid>> {
         self.begin(byte)?;
-        let schema = self.schema.clone();
-        let mut automaton = schema.automaton.borrow_mut();
+        let shared = Rc::clone(&self.automaton);
+        let mut automaton = shared.borrow_mut();
         let state = automaton.state(self.number);
         if automaton.arena.facts(state).has_data {
             return self.hold(text, byte);
@@ -196,7 +201,7 @@ impl Validator {
 
     /// Holds text until its element ends, because a datatype needs the whole text.
     fn hold(&mut self, text: &str, byte: u64) -> Result<(), Box<Invalid>> {
-        let limit = self.schema.limits.data_bytes_max;
+        let limit = self.limits.data_bytes_max;
         if self.text.len() + text.len() > limit {
             let shown = self.path.shown();
             return Err(self.limit(format!("text of \"{shown}\" is too long: limit {limit} bytes"), byte));
@@ -229,8 +234,8 @@ impl Validator {
 
     fn judge_end(&mut self, namespaces: &dyn Namespaces, byte: u64) -> Result<(), Box<Invalid>> {
         self.begin(byte)?;
-        let schema = self.schema.clone();
-        let mut automaton = schema.automaton.borrow_mut();
+        let shared = Rc::clone(&self.automaton);
+        let mut automaton = shared.borrow_mut();
         let automaton = &mut *automaton;
         let state = automaton.state(self.number);
         let complete = self.with_held_text(automaton, state, namespaces, byte)?;
@@ -283,10 +288,7 @@ impl Validator {
         let found = match spent {
             Spent::Work => format!("the document needs too much work: limit {} units", self.work.max),
             Spent::Room => {
-                format!(
-                    "the document has too many states: limit {} patterns",
-                    self.schema.limits.patterns_max
-                )
+                format!("the document has too many states: limit {} patterns", self.limits.patterns_max)
             }
         };
         self.limit(found, byte)
@@ -373,7 +375,7 @@ impl Validator {
 impl Drop for Validator {
     fn drop(&mut self) {
         // The automaton is only borrowed within a call, so that the borrow cannot fail.
-        if let Ok(mut automaton) = self.schema.automaton.try_borrow_mut() {
+        if let Ok(mut automaton) = self.automaton.try_borrow_mut() {
             automaton.remove_document(self.number);
         }
     }

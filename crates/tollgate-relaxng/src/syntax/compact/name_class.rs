@@ -13,12 +13,26 @@ pub(super) enum Named {
 
 impl Parser<'_> {
     pub(super) fn name_class(&mut self, named: Named) -> Result<NameClass, Fault> {
-        let mut choices = vec![self.basic_name_class(named)?];
+        let mut choices = vec![self.member_class(named)?];
         while self.peek().is_symbol("|") {
             self.skip();
-            choices.push(self.basic_name_class(named)?);
+            choices.push(self.member_class(named)?);
         }
         Ok(if choices.len() == 1 { choices.remove(0) } else { NameClass::Choice(choices) })
+    }
+
+    /// Reads a class that may be joined with others. One with an exception needs parentheses there.
+    fn member_class(&mut self, named: Named) -> Result<NameClass, Fault> {
+        let (at, is_in_parentheses) = (self.at(), self.peek().is_symbol("("));
+        let is_first = !self.follows("|");
+        let class = self.basic_name_class(named)?;
+        let has_except =
+            matches!(&class, NameClass::AnyName(Some(_)) | NameClass::NamespaceName { except: Some(_), .. });
+        let is_joined = !is_first || self.peek().is_symbol("|");
+        if has_except && is_joined && !is_in_parentheses {
+            return Err(Fault::new(at, "the exception needs parentheses around it and its name class"));
+        }
+        Ok(class)
     }
 
     fn basic_name_class(&mut self, named: Named) -> Result<NameClass, Fault> {

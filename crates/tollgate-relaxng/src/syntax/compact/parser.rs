@@ -308,6 +308,11 @@ impl<'a> Parser<'a> {
         self.ahead(0)
     }
 
+    /// Whether the token before the next one is `symbol`.
+    pub(super) fn follows(&self, symbol: &str) -> bool {
+        self.next > 0 && self.tokens[self.next - 1].token.is_symbol(symbol)
+    }
+
     fn ahead(&self, count: usize) -> &Token {
         &self.tokens[(self.next + count).min(self.tokens.len() - 1)].token
     }

@@ -7,16 +7,24 @@ use super::name_class::Named;
 use super::parser::Parser;
 use super::token::Token;
 
+/// A part of a pattern.
+struct Particle {
+    part: Part,
+    /// It is a datatype with an exception, without parentheses around it.
+    has_open_except: bool,
+}
+
 impl Parser<'_> {
     /// Reads particles that one connector joins. Different connectors need parentheses.
     pub(super) fn pattern(&mut self) -> Result<Part, Fault> {
         let at = self.at();
         let first = self.particle()?;
-        let Token::Symbol(connector @ ("," | "|" | "&")) = *self.peek() else { return Ok(first) };
-        let mut parts = vec![first];
+        let Token::Symbol(connector @ ("," | "|" | "&")) = *self.peek() else { return Ok(first.part) };
+        let mut parts = vec![self.member(first)?];
         while self.peek().is_symbol(connector) {
             self.skip();
-            parts.push(self.particle()?);
+            let next = self.particle()?;
+            parts.push(self.member(next)?);
         }
         if let Token::Symbol(other @ ("," | "|" | "&")) = *self.peek() {
             let text = format!("\"{other}\" follows \"{connector}\"; use parentheses to group patterns");
@@ -30,20 +38,36 @@ impl Parser<'_> {
         Ok(part(at, pattern))
     }
 
-    fn particle(&mut self) -> Result<Part, Fault> {
+    /// Returns a particle that is joined with others. One with an exception needs parentheses.
+    fn member(&self, particle: Particle) -> Result<Part, Fault> {
+        if particle.has_open_except {
+            return Err(Fault::new(
+                particle.part.at,
+                "the exception needs parentheses around it and its type",
+            ));
+        }
+        Ok(particle.part)
+    }
+
+    fn particle(&mut self) -> Result<Particle, Fault> {
         self.skip_annotation()?;
         let at = self.at();
+        let is_in_parentheses = self.peek().is_symbol("(");
         let primary = self.primary()?;
+        let has_open_except =
+            !is_in_parentheses && matches!(&primary.pattern, Pattern::Data(data) if data.except.is_some());
+        let particle = Particle { part: primary, has_open_except };
         self.skip_following_annotations()?;
-        let pattern = match self.peek() {
-            Token::Symbol("?") => Pattern::Optional(primary),
-            Token::Symbol("*") => Pattern::ZeroOrMore(primary),
-            Token::Symbol("+") => Pattern::OneOrMore(primary),
-            _ => return Ok(primary),
+        let repeat = match self.peek() {
+            Token::Symbol("?") => Pattern::Optional,
+            Token::Symbol("*") => Pattern::ZeroOrMore,
+            Token::Symbol("+") => Pattern::OneOrMore,
+            _ => return Ok(particle),
         };
+        let pattern = repeat(self.member(particle)?);
         self.skip();
         self.skip_following_annotations()?;
-        Ok(part(at, pattern))
+        Ok(Particle { part: part(at, pattern), has_open_except: false })
     }
 
     fn primary(&mut self) -> Result<Part, Fault> {

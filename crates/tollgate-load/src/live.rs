@@ -20,6 +20,12 @@ pub trait LiveLog: Send + Sync {
     /// need not be kept for this sink any more.
     fn confirm(&self, log: LogId, last: Sequence);
 
+    /// Returns whether this loader loads a log of the folder. During an upgrade, a loader of another process
+    /// loads some logs.
+    fn is_ours(&self, _log: LogId) -> bool {
+        true
+    }
+
     /// Returns whether replies wait for records that may be read and are not loaded. Only the process that
     /// writes the log has waiting replies.
     fn is_awaited(&self) -> bool {
@@ -59,6 +65,10 @@ impl LiveLog for Follower {
 
     fn confirm(&self, log: LogId, last: Sequence) {
         self.confirm(log, last);
+    }
+
+    fn is_ours(&self, log: LogId) -> bool {
+        self.is_ours(log)
     }
 
     fn is_awaited(&self) -> bool {

@@ -17,8 +17,9 @@
 //! Outside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] recovers the logs of
 //! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, [`inspect`] shows
 //! one file to a person, and [`accepted`] notes damage that an operator accepted. [`room`] refuses records
-//! before the disk is full. [`queue_age`] measures how long batches wait for the disk. [`meter`] and
-//! [`status`] count and report. [`storage`] is a trait for the file system.
+//! before the disk is full. [`queue_age`] measures how long batches wait for the disk. [`duty`] divides the
+//! logs between two processes during an upgrade. [`meter`] and [`status`] count and report. [`storage`] is a
+//! trait for the file system.
 //!
 //! The contract is `docs/reference/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
@@ -34,6 +35,7 @@ mod cursor;
 mod deleted;
 mod descriptors;
 mod digest;
+mod duty;
 mod error;
 mod event;
 mod id;
@@ -77,7 +79,7 @@ pub use error::{FormatError, LogError, join_chain};
 pub use event::{DeleteReason, LogEvent};
 pub use id::{LogId, Sequence};
 pub use inspect::{BatchPart, FooterPart, Inspector, RecordContent, RecordPart, SegmentPart};
-pub use log::Log;
+pub use log::{Log, LogPredecessor};
 pub use options::{LogOptions, OpenError, WorkerWrites};
 pub use queue_age::QueueState;
 pub use record::{Record, RecordBody, RowEncoder, ValueError};
@@ -89,8 +91,8 @@ pub use schema::{
     BATCH_SCHEMAS_MAX, Column, ColumnOrigin, SCHEMAS_MAX, Schema, SchemaError, SchemaId, TooManySchemas,
 };
 pub use segment::{
-    Digest, SEGMENT_HEADER_BYTES, SegmentDigestAlgorithm, SegmentFooter, SegmentHeader, SegmentName,
-    SegmentState, StreamCount, read_footer,
+    Digest, FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentDigestAlgorithm, SegmentFooter, SegmentHeader,
+    SegmentName, SegmentState, StreamCount, read_footer,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use status::{LogStatus, LogWatch};

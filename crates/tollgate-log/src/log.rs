@@ -1,5 +1,7 @@
 //! The log of this process run: opens it, starts its threads, and hands out appenders and followers.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
@@ -16,6 +18,7 @@ use crate::commit::seal::seal_loop;
 use crate::commit::state::LogState;
 use crate::commit::sync::sync_loop;
 use crate::commit::write::write_loop;
+use crate::duty::LogDuty;
 use crate::error::LogError;
 use crate::event::LogEvent;
 use crate::id::LogId;
@@ -43,6 +46,18 @@ pub struct Log {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What a process that writes a log hands to its successor.
+pub struct LogPredecessor {
+    /// The lock of the folder. Both processes hold it, until the last of them ends.
+    pub lock: StorageLock,
+}
+
+/// The lock of the folder, and the duty of the process.
+struct Hold {
+    lock: StorageLock,
+    duty: fn(LogId) -> LogDuty,
+}
+
 impl Log {
     /// Locks the folder, recovers the logs of dead runs, and starts a new log for these streams.
     ///
@@ -58,11 +73,38 @@ impl Log {
         schemas: Vec<Schema>,
         on_event: impl Fn(&LogEvent) + Send + Sync + 'static,
     ) -> Result<(Self, RecoveryReport), OpenError> {
+        let lock = lock_folder(&*storage, &options.dir)?;
+        Self::open_locked(storage, options, schemas, Hold { lock, duty: LogDuty::all }, on_event)
+    }
+
+    /// Opens a log as [`Self::open`] does, while the predecessor still writes its own log.
+    ///
+    /// Until [`Self::take_over_from`], this process deletes no segment, and covers only its own log.
+    ///
+    /// # Errors
+    /// The same as [`Self::open`], but the folder is locked already.
+    pub fn succeed(
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
+        schemas: Vec<Schema>,
+        predecessor: LogPredecessor,
+        on_event: impl Fn(&LogEvent) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoveryReport), OpenError> {
+        let hold = Hold { lock: predecessor.lock, duty: LogDuty::own };
+        Self::open_locked(storage, options, schemas, hold, on_event)
+    }
+
+    fn open_locked(
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
+        schemas: Vec<Schema>,
+        Hold { lock, duty }: Hold,
+        on_event: impl Fn(&LogEvent) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoveryReport), OpenError> {
         let limit = BATCH_BYTES_MAX / 2;
         if options.transaction_bytes_max > limit {
             return Err(OpenError::TransactionBytes { found: options.transaction_bytes_max, limit });
         }
-        let lock = lock_folder(&*storage, &options.dir)?;
         let report = recover(&storage, &options.dir, options.digest)?;
         let schemas: Vec<_> = schemas.into_iter().map(Arc::new).collect();
         let numbered = schemas.iter().enumerate().map(|(id, schema)| (SchemaId(id as u16), schema.clone()));
@@ -82,6 +124,7 @@ impl Log {
             schemas: Mutex::new(schemas),
             queued_bytes: AtomicU64::new(0),
             id,
+            duty: duty(id),
             room,
             queue_age: QueueAge::new(),
             meter: LogMeter::new(),
@@ -96,7 +139,8 @@ impl Log {
             seal_wake: Condvar::new(),
             watermark_wake: Condvar::new(),
             retain_wake: Condvar::new(),
-            _lock: lock,
+            deleting: Mutex::default(),
+            lock,
         };
         let pipeline = Arc::new(CommitPipeline { state, queue });
         pipeline.state.look_for_room();
@@ -193,6 +237,34 @@ impl Log {
             acks.set_breaker(SinkBreaker::Open);
             self.pipeline.state.loaded().remove_sink(acks.sink());
         }
+    }
+
+    /// Returns a copy of the descriptor that holds the lock of the folder, for a successor. `None`: the
+    /// storage has no such descriptor.
+    ///
+    /// # Errors
+    /// The system has no free descriptor.
+    pub fn lock(&self) -> io::Result<Option<File>> {
+        self.pipeline.state.lock.downcast_ref::<File>().map(File::try_clone).transpose()
+    }
+
+    /// Gives all logs but the own one to the successor. Segments are no longer deleted when this returns.
+    pub fn give_up(&self) {
+        self.pipeline.state.duty.give_up();
+        // A pass that began before may still delete, so this function waits for its end.
+        drop(self.pipeline.state.deleting());
+    }
+
+    /// Takes all logs but that of the predecessor, which has given them up.
+    pub fn take_over_from(&self, predecessor: LogId) {
+        self.pipeline.state.duty.take_over_from(predecessor);
+    }
+
+    /// Returns a function that takes the log of the predecessor too. The owner calls it when that process has
+    /// ended. The retainer then recovers the log.
+    pub fn take_log(&self, predecessor: LogId) -> impl FnOnce() + Send + 'static {
+        let pipeline = self.pipeline.clone();
+        move || pipeline.state.duty.note_ended(predecessor)
     }
 
     /// Writes, syncs and seals all batches that the appenders handed over, and ends the threads. All

@@ -55,8 +55,14 @@ pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
             return pipeline.fail(&error);
         }
         if is_mending_due && !log.room.is_short() {
-            mend(log, &mut retainer);
+            mend(log, &mut retainer, &[]);
             is_mending_due = false;
+        }
+        if let Some(ended) = log.duty.ended()
+            && is_free(&*log.storage, &options.dir.join(ended.to_string()))
+            && mend(log, &mut retainer, &[ended])
+        {
+            log.duty.take_all();
         }
     }
 }
@@ -67,21 +73,32 @@ fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let has_records = state.watermark().synced > Sequence(0);
     state.room.note_folder(has_records && retainer.is_folder_gone());
     retainer.note_loaded(&state.loaded(), now);
-    while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
-        state.meter.retainer.deleted.add(1);
-        state.report(&event);
-    }
+    let removed = delete(state, retainer, now)?;
     let (count, bytes) = retainer.segments.size();
     state.meter.retainer.kept_segments.set(count);
     state.meter.retainer.kept_bytes.set(bytes);
     // The free space is measured after the deletions. Records are not refused as long as a deletion can free
     // enough space.
     state.look_for_room();
-    for log in retainer.remove_empty()? {
-        state.loaded().forget(log);
-    }
+    removed.into_iter().for_each(|log| state.loaded().forget(log));
     state.meter.retainer.passes.add(1);
     Ok(())
+}
+
+/// Deletes the segments that are due, and the folders of logs that have none. Returns these logs. During an
+/// upgrade, only one process deletes.
+fn delete(state: &LogState, retainer: &mut Retainer, now: Instant) -> Result<Vec<LogId>, LogError> {
+    let _deleting = state.deleting();
+    if !state.duty.is_deleting() {
+        // The other process may change the note of deletions, so it is read again later.
+        retainer.deleted = None;
+        return Ok(Vec::new());
+    }
+    while let Some(event) = retainer.delete_due(is_room_tight(state), now)? {
+        state.meter.retainer.deleted.add(1);
+        state.report(&event);
+    }
+    retainer.remove_empty()
 }
 
 fn is_room_tight(state: &LogState) -> bool {
@@ -89,14 +106,23 @@ fn is_room_tight(state: &LogState) -> bool {
     space.is_ok_and(|space| state.room.is_tight(space))
 }
 
-/// Tries again to recover the logs that the start could not recover for lack of space.
-fn mend(state: &LogState, retainer: &mut Retainer) {
-    if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
-        let accepted = retainer.accepted();
-        let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log, &accepted));
-        found.collect::<Vec<_>>().iter().for_each(|event| state.report(event));
-        state.report(&LogEvent::Mended(report));
-    }
+/// Recovers the logs of ended runs: those that the start could not recover for lack of space, and the log of
+/// a predecessor. Finds the segments of the recovered logs and of `ended`. Returns whether the folder could
+/// be read.
+fn mend(state: &LogState, retainer: &mut Retainer, ended: &[LogId]) -> bool {
+    let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) else { return false };
+    let accepted = retainer.accepted();
+    let logs: BTreeSet<_> =
+        report.logs.iter().map(|recovery| recovery.log).chain(ended.iter().copied()).collect();
+    let found = logs.into_iter().flat_map(|log| retainer.find_kept_of(log, &accepted));
+    found.collect::<Vec<_>>().iter().for_each(|event| state.report(event));
+    state.report(&LogEvent::Mended(report));
+    true
+}
+
+/// Returns whether no process writes the log of a folder. A log without a record has no folder.
+fn is_free(storage: &dyn Storage, folder: &Path) -> bool {
+    !storage.is_folder(folder) || matches!(storage.try_lock(&folder.join("lock")), Ok(Some(_)))
 }
 
 /// Returns whether the system reports that there is no such folder. Any other error may pass, for example of
@@ -121,7 +147,8 @@ pub(crate) struct Retainer {
     live: LogId,
     rules: RetainRules,
     segments: SegmentList,
-    deleted: Deleted,
+    /// The note of deletions, while this process is the one that deletes.
+    deleted: Option<Deleted>,
     /// Logs of dead runs without a known sealed segment.
     empty: BTreeSet<LogId>,
     unlinking: Unlinking,
@@ -130,8 +157,7 @@ pub(crate) struct Retainer {
 impl Retainer {
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, live: LogId, rules: RetainRules) -> Self {
         let (segments, empty) = (SegmentList::default(), BTreeSet::new());
-        let deleted = Deleted::read(&*storage, &dir).unwrap_or_default();
-        Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
+        Self { storage, dir, live, rules, segments, deleted: None, empty, unlinking: Unlinking::Works }
     }
 
     /// Returns whether the folder of the live log is not at its path.
@@ -237,7 +263,9 @@ impl Retainer {
     /// Notes up to which record the log is deleted. If the disk is full, the deletion continues without the
     /// note, because the deletion frees space.
     fn note_due(&mut self, log: LogId) -> Result<(), LogError> {
-        match self.deleted.note(&*self.storage, &self.dir, log, self.segments.due_last()) {
+        let deleted =
+            self.deleted.get_or_insert_with(|| Deleted::read(&*self.storage, &self.dir).unwrap_or_default());
+        match deleted.note(&*self.storage, &self.dir, log, self.segments.due_last()) {
             Err(error) if error.is_storage_full() => Ok(()),
             noted => noted,
         }

@@ -12,6 +12,6 @@ pub(crate) use footer::footer_at_end;
 pub use footer::{SegmentFooter, StreamCount, read_footer};
 pub use header::SegmentHeader;
 pub(crate) use header::is_nonce;
-pub use layout::SEGMENT_HEADER_BYTES;
 pub(crate) use layout::{FOOTER_HEAD_BYTES, FOOTER_MAGIC};
+pub use layout::{FORMAT_VERSION, SEGMENT_HEADER_BYTES};
 pub use name::{SegmentName, SegmentState};

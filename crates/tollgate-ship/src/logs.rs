@@ -10,6 +10,10 @@ const SLACK_PART: u64 = 4;
 pub trait ShippedLogs: Send {
     /// Returns the log that this process writes. `None`: it writes no log.
     fn live(&self) -> Option<LogId>;
+    /// Returns whether this process ships a log of the folder. During an upgrade, another process ships some.
+    fn is_ours(&self, _log: LogId) -> bool {
+        true
+    }
     /// Confirms that this target does not need the segments of a log up to `last` any more, so that they may
     /// be deleted.
     fn confirm(&self, log: LogId, last: Sequence);
@@ -20,6 +24,10 @@ pub trait ShippedLogs: Send {
 impl ShippedLogs for (Follower, LogWatch) {
     fn live(&self) -> Option<LogId> {
         Some(self.0.watermark().log)
+    }
+
+    fn is_ours(&self, log: LogId) -> bool {
+        self.0.is_ours(log)
     }
 
     fn confirm(&self, log: LogId, last: Sequence) {

@@ -271,7 +271,10 @@ impl ShipThread {
         self.watch.lock().active_at = Some(Instant::now());
         let live = self.logs.live();
         let ids = match log_ids(&*self.storage, &self.options.dir) {
-            Ok(ids) => ids,
+            Ok(mut ids) => {
+                ids.retain(|log| self.logs.is_ours(*log));
+                ids
+            }
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return self.note_unread(None, &error),
         };

@@ -378,6 +378,7 @@ impl LoaderThread {
         }
         self.count_gaps()?;
         self.look_for_tables()?;
+        logs.retain(|log| self.is_ours(*log));
         self.learn_positions(&logs)?;
         self.logs.retain(|log, _| logs.contains(log));
         if self.is_awaited() {

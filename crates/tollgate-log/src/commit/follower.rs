@@ -24,6 +24,11 @@ impl Follower {
         self.pipeline.state.watermark()
     }
 
+    /// Returns whether this process loads and ships a log. During an upgrade, another process may do so.
+    pub fn is_ours(&self, log: LogId) -> bool {
+        self.pipeline.state.duty.covers(log)
+    }
+
     /// Confirms that the sink durably has all records of a log up to `last`. The segments of these records
     /// may then be deleted.
     ///

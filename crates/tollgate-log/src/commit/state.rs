@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
+use crate::duty::LogDuty;
 use crate::event::LogEvent;
 use crate::id::{LogId, Sequence};
 use crate::meter::LogMeter;
@@ -43,6 +44,7 @@ pub(crate) struct LogState {
     pub(crate) meter: LogMeter,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) id: LogId,
+    pub(crate) duty: LogDuty,
     pub(crate) synced: AtomicU64,
     pub(crate) failure: OnceLock<String>,
     pub(crate) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
@@ -59,8 +61,10 @@ pub(crate) struct LogState {
     pub(crate) watermark_wake: Condvar,
     /// Signals the retainer that the log closes, or that it has to free disk space.
     pub(crate) retain_wake: Condvar,
+    /// Held by the retainer during the deletions of a pass.
+    pub(crate) deleting: Mutex<()>,
     /// The lock of the folder of all logs, which is held until the last thread ends.
-    pub(crate) _lock: StorageLock,
+    pub(crate) lock: StorageLock,
 }
 
 #[derive(Default)]
@@ -97,6 +101,11 @@ impl LogState {
     /// Returns all schemas declared so far. The index of a schema is its number.
     pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
         self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until no deletion runs. None begins while the result is held.
+    pub(crate) fn deleting(&self) -> MutexGuard<'_, ()> {
+        self.deleting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn register(&self, marks: Arc<WorkerMarks>) {

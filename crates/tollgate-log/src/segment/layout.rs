@@ -3,7 +3,7 @@
 /// Bytes of a segment header.
 pub const SEGMENT_HEADER_BYTES: usize = 128;
 /// The version of the format that this program writes.
-pub(super) const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 2;
 /// The first eight bytes of a footer.
 pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
 /// Bytes of a footer before its counts.

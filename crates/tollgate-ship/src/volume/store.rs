@@ -166,6 +166,10 @@ impl<L: ShippedLogs> ShippedLogs for KeptUntilLoaded<L> {
         self.0.live()
     }
 
+    fn is_ours(&self, log: LogId) -> bool {
+        self.0.is_ours(log)
+    }
+
     fn confirm(&self, log: LogId, last: Sequence) {
         self.0.confirm(log, last);
     }

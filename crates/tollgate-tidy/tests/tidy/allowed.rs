@@ -173,7 +173,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
         &[
             // Names, errors and the disk.
             &["appended", "descriptors", "id"],
-            &["awaited", "error", "queue_age"],
+            &["awaited", "duty", "error", "queue_age"],
             &["reader", "storage"],
             &["column_type", "meter", "note_file", "room"],
             &["deleted"],

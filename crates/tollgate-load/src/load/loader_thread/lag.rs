@@ -39,7 +39,7 @@ impl LoaderThread {
         let logs = log_ids(&*self.storage, &self.options.dir).unwrap_or_default();
         let is_stopped =
             |log: &LogId| self.logs.get(log).is_some_and(|following: &Following| following.is_stopped);
-        let logs: Vec<_> = logs.into_iter().filter(|log| !is_stopped(log)).collect();
+        let logs: Vec<_> = logs.into_iter().filter(|log| !is_stopped(log) && self.is_ours(*log)).collect();
         for log in &logs {
             // The error is ignored here, because `failing_logs` reports a log that cannot be read.
             let on_disk = self.reach_of(*log).and_then(|reach| {

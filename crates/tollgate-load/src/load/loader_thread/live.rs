@@ -27,6 +27,11 @@ impl LoaderThread {
         self.watermark.is_some_and(|watermark| watermark.log == log)
     }
 
+    /// Returns whether this loader loads a log. A loader of another process may load it during an upgrade.
+    pub(super) fn is_ours(&self, log: LogId) -> bool {
+        self.live.as_ref().is_none_or(|live| live.is_ours(log))
+    }
+
     /// Waits until the watermark moves or the next search for logs is due. After a move, lets records gather,
     /// unless replies wait for them.
     pub(super) fn wait_for_more(&mut self) {

@@ -78,7 +78,7 @@ impl LoaderThread {
                 return Ok(Pass::Aborted);
             }
             self.look_at_backlog();
-            if self.is_awaited() && !self.is_live(log) {
+            if !self.is_ours(log) || self.is_awaited() && !self.is_live(log) {
                 return Ok(Pass::Anew);
             }
         }

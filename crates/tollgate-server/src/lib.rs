@@ -89,7 +89,7 @@ pub use check::{check_scripts, methods_of, script_faults};
 pub use dns_hook::{DnsHook, DnsHookSource};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, ItemKey, ItemReader};
-pub use listen::Listeners;
+pub use listen::{AwaitedListeners, HandedListen, Listeners};
 pub use observe::{RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,

@@ -26,7 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
-use crate::listen::{Acceptance, Listener, SocketFamily};
+use crate::listen::{Acceptance, Listener, OutlivesUs, SocketFamily};
 use crate::observe::Refusal;
 use crate::overload::{AcceptPacing, Fate};
 use crate::sys;
@@ -52,7 +52,7 @@ pub(crate) struct Acceptor {
     acceptance: Acceptance,
     tls: bool,
     redirect_to_https: bool,
-    outlives_us: bool,
+    outlives_us: OutlivesUs,
     inboxes: Arc<Inboxes>,
 }
 
@@ -102,7 +102,7 @@ impl Acceptor {
             pacing.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
         // If the socket stays open, the next process accepts the connections in its queue.
-        if !self.outlives_us
+        if !self.outlives_us.is_set()
             && let Err(error) = self.accept_queued(&worker)
         {
             tracing::warn!(%error, "the worker lost queued connections, because it could not accept them");

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use socket2::Socket;
 
-use super::tune_tcp;
+use super::tune::tune_tcp;
 use crate::error::StartError;
 use crate::sys;
 

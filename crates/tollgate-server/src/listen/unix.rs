@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::listener::OutlivesUs;
+
 /// Time before a socket file counts as left by a dead server. A starting server listens a few microseconds
 /// after it created its file, or later on a busy machine.
 const START_WAIT: Duration = Duration::from_millis(100);
@@ -17,6 +19,22 @@ const START_WAIT: Duration = Duration::from_millis(100);
 pub(crate) struct SocketFile {
     path: PathBuf,
     identity: Identity,
+    /// Whether another process has the socket too. The file then stays.
+    outlives_us: OutlivesUs,
+}
+
+impl SocketFile {
+    /// Takes the file of a socket that a predecessor bound. `None`: the file is gone.
+    pub(super) fn adopt(path: &Path, mode: u32, outlives_us: OutlivesUs) -> io::Result<Option<Self>> {
+        let found = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        if found.mode() & 0o777 != mode {
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
+        Ok(Some(Self { path: path.to_owned(), identity: identity(path)?, outlives_us }))
+    }
 }
 
 /// The identity of a file. Inode numbers are reused at once, so the identity includes the time of the last
@@ -27,14 +45,19 @@ type Identity = (u64, u64, i64, i64);
 ///
 /// # Errors
 /// `AddrInUse` if another server listens at this path. `AlreadyExists` if the file is not a socket.
-pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, SocketFile)> {
+pub(super) fn bind(
+    path: &Path,
+    mode: u32,
+    backlog: i32,
+    outlives_us: OutlivesUs,
+) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     remove_dead(path, &address, || thread::sleep(START_WAIT))?;
     let socket = stream()?;
     socket.bind(&address)?;
     // No client can connect before the socket listens, so the permissions apply to all clients.
     fs::set_permissions(path, Permissions::from_mode(mode))?;
-    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
+    let file = SocketFile { path: path.to_owned(), identity: identity(path)?, outlives_us };
     socket.listen(backlog)?;
     Ok((socket, file))
 }
@@ -89,7 +112,8 @@ fn identity(path: &Path) -> io::Result<Identity> {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // The file is deleted only if it is still the same, because another server may have replaced it.
-        if identity(&self.path).is_ok_and(|found| found == self.identity)
+        if !self.outlives_us.is_set()
+            && identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(path = %self.path.display(), %error, "cannot delete the socket file");
@@ -107,12 +131,12 @@ mod tests {
     fn a_living_server_is_refused_and_a_dead_one_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        let (socket, file) = bind(&path, 0o600, 8).unwrap();
+        let (socket, file) = bind(&path, 0o600, 8, OutlivesUs::default()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AddrInUse);
+        assert_eq!(bind(&path, 0o600, 8, OutlivesUs::default()).err().unwrap().kind(), ErrorKind::AddrInUse);
         drop(socket);
         assert!(UnixStream::connect(&path).is_err());
-        let (_socket, successor) = bind(&path, 0o660, 8).unwrap();
+        let (_socket, successor) = bind(&path, 0o660, 8, OutlivesUs::default()).unwrap();
         drop(file);
         UnixStream::connect(&path).unwrap();
         drop(successor);
@@ -152,9 +176,9 @@ mod tests {
     fn a_living_server_whose_queue_is_full_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        let _living = bind(&path, 0o600, 0).unwrap();
+        let _living = bind(&path, 0o600, 0, OutlivesUs::default()).unwrap();
         let _first = UnixStream::connect(&path).unwrap();
-        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AddrInUse);
+        assert_eq!(bind(&path, 0o600, 8, OutlivesUs::default()).err().unwrap().kind(), ErrorKind::AddrInUse);
     }
 
     #[test]
@@ -162,7 +186,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         fs::write(&path, "precious").unwrap();
-        assert_eq!(bind(&path, 0o600, 8).err().unwrap().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(
+            bind(&path, 0o600, 8, OutlivesUs::default()).err().unwrap().kind(),
+            ErrorKind::AlreadyExists
+        );
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }

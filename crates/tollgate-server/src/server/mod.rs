@@ -2,6 +2,7 @@
 
 mod status;
 
+use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +15,7 @@ use crate::accept::Inboxes;
 use crate::app::Sources;
 use crate::dns_hook;
 use crate::error::StartError;
-use crate::listen::{Listeners, SocketFile};
+use crate::listen::{HandedListen, ListenPoint, Listeners};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::overload::Capacity;
@@ -36,8 +37,8 @@ pub struct Server {
     /// The current configuration.
     plan: Arc<Mutex<Arc<Plan>>>,
     watch: ServerWatch,
-    /// Socket files, which are deleted when no worker serves their sockets.
-    _files: Vec<SocketFile>,
+    /// The bound addresses. Their socket files are deleted when no worker serves them.
+    points: Vec<ListenPoint>,
 }
 
 impl Server {
@@ -69,7 +70,7 @@ impl Server {
             offers: Vec::new(),
             capacity: capacity.clone(),
             plan: serving,
-            _files: listeners.files,
+            points: listeners.points,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
         let places = listeners.by_worker.into_iter().zip(receivers).zip(cells);
@@ -130,9 +131,31 @@ impl Server {
         self.watch.backends()
     }
 
+    /// Returns copies of all listening sockets, for a successor. An address may have several entries.
+    ///
+    /// # Errors
+    /// The system has no free descriptor.
+    pub fn listens(&self) -> io::Result<Vec<HandedListen>> {
+        let copy = |point: &ListenPoint| Ok(HandedListen { name: point.name(), sockets: point.copies()? });
+        self.points.iter().map(copy).collect()
+    }
+
+    /// Leaves the addresses with these names to a successor, which has their sockets. The drain then leaves
+    /// the connections in their queues to the successor.
+    pub fn leave(&self, names: &[String]) {
+        self.points.iter().filter(|point| names.contains(&point.name())).for_each(ListenPoint::leave);
+    }
+
+    /// Makes this server the owner of the sockets that its predecessor handed over.
+    pub fn own_listens(&self) {
+        self.points.iter().for_each(ListenPoint::own);
+    }
+
     /// Ends the workers. The workers accept no new connections, and running requests end by themselves or at
     /// the drain deadline.
     pub fn drain(mut self) {
+        // A copy would keep a socket open that its worker closes.
+        self.points.iter_mut().for_each(ListenPoint::close_copies);
         self.orders.send_replace(Order::Drain);
         for worker in self.workers.drain(..) {
             // An error is impossible here: a panic in a worker ends the process.

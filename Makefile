@@ -30,7 +30,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance upgrades
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -299,6 +299,15 @@ crash: tools
 	$(CARGO) test --locked -p tollgate --test it killed_at_any_moment -- --nocapture
 	TOLLGATE_MUTANTS=$${MUTANTS:-2000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it mutants -- --nocapture
+
+# Upgrades of a server under load: COUNT of them, by default 1,000. A run that was interrupted continues with
+# the same SEED. `make upgrades FRESH=1` begins again.
+UPGRADES_DONE := target/upgrades-done
+upgrades:
+	$(if $(FRESH),rm -f $(UPGRADES_DONE))
+	TOLLGATE_UPGRADES=$${COUNT:-1000} TOLLGATE_SEED=$${SEED:-1} TOLLGATE_UPGRADES_DONE=$(CURDIR)/$(UPGRADES_DONE) \
+	$(CARGO) test --locked -p tollgate --test it while_servers_are_upgraded -- --nocapture
+	rm -f $(UPGRADES_DONE)
 
 # A store that misbehaves between a machine that ships and a machine that loads. RUNS is the number of runs,
 # by default 10,000.

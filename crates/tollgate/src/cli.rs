@@ -15,6 +15,7 @@ mod ship;
 mod sql;
 mod status;
 mod store;
+mod upgrade;
 mod volumes;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub(crate) use ship::{ShipCommand, ShipPlan};
 pub(crate) use sql::{Format, SqlCommand};
 pub(crate) use status::StatusCommand;
 pub(crate) use store::StoreArguments;
+pub(crate) use upgrade::UpgradeCommand;
 pub(crate) use volumes::{FolderArguments, TargetArguments, VolumeCommand};
 
 /// The version with its commit and features, which the build script passes on.
@@ -60,6 +62,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigPath,
     },
+    /// Make a running server start a new program, which takes over. After any fault the old one serves on
+    Upgrade(UpgradeCommand),
     /// Check the configuration and compile all scripts, without serving requests
     Check(CheckCommand),
     /// Run the tests of an app (tests/*.luau in its folder), without a server

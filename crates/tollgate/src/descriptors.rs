@@ -25,6 +25,9 @@ const OF_THE_ADMIN_LISTENER: u64 = 34;
 const OF_A_DATABASE: u64 = 8;
 /// Number of descriptors of one worker: its runtime, and a file that it opens for a moment.
 const OF_A_WORKER: u64 = 8;
+/// Number of descriptors of one listening socket: that of its worker, a copy, and one more copy while an
+/// upgrade hands it over.
+const OF_A_LISTENER: u64 = 3;
 /// Minimum number of files that a worker may keep open.
 const FILES_OPEN_MIN: u64 = 16;
 
@@ -97,7 +100,7 @@ impl Budget {
             AdminListen::Nowhere => 0,
             _ => OF_THE_ADMIN_LISTENER,
         };
-        let of_a_worker = OF_A_WORKER + FILES_OPEN_MIN + server.listen.len() as u64;
+        let of_a_worker = OF_A_WORKER + FILES_OPEN_MIN + OF_A_LISTENER * server.listen.len() as u64;
         let idle = server.backends.iter().map(|backend| idle_connections(backend, workers)).sum::<u64>();
         let reserved =
             OF_THE_PROCESS + OF_THE_LOG + admin + databases * OF_A_DATABASE + workers * of_a_worker + idle;

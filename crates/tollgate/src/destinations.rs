@@ -24,13 +24,25 @@ impl Destinations {
         Self { sinks: Sinks::follow(config, log), ships: Ships::follow(config, log) }
     }
 
-    /// Begins to load and to ship.
+    /// Begins to load.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(&mut self, config: &Config, log: &Log) -> anyhow::Result<()> {
-        self.sinks.start(config)?;
+    pub(crate) fn start_loaders(&mut self, config: &Config) -> anyhow::Result<()> {
+        self.sinks.start(config)
+    }
+
+    /// Begins to ship.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start_ships(&mut self, config: &Config, log: &Log) -> anyhow::Result<()> {
         self.ships.start(config, log)
+    }
+
+    /// Leaves the volumes to a successor. Only one process at a time can use a volume.
+    pub(crate) fn leave_volumes(&mut self, log: &Log) {
+        self.ships.leave_volumes(log);
     }
 
     /// Returns the reasons why the new configuration cannot be used.

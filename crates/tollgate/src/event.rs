@@ -3,6 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use crate::control::Asker;
+use crate::upgrade::{Refusal, Successor, UpgradeOrder};
 use crate::watch::Watched;
 
 /// Why the server stops.
@@ -11,6 +12,8 @@ pub(crate) enum Stop {
     Signal(i32),
     /// The log failed, so nothing more can be recorded.
     LogFailed(String),
+    /// Another process serves.
+    Replaced(Successor),
 }
 
 /// An event for the main thread.
@@ -20,6 +23,9 @@ pub(crate) enum Event {
     Reload(Option<Asker>),
     /// An order to renew the certificate of a name, or all certificates.
     Renew(Option<String>, Asker),
+    Upgrade(UpgradeOrder),
+    /// The new process of an upgrade serves, or the upgrade is refused.
+    Upgraded(Result<Successor, Refusal>),
     /// A watched file changed. The watcher waits for the new list of files to watch.
     Changed(Sender<Watched>),
 }

@@ -33,6 +33,7 @@ mod manual;
 mod new;
 mod notify;
 mod observe;
+mod orders;
 mod otlp;
 mod panic;
 mod print;
@@ -53,6 +54,7 @@ mod temporary;
 mod test;
 mod tracing_lines;
 mod types;
+mod upgrade;
 mod version;
 mod wall;
 mod watch;
@@ -60,7 +62,9 @@ mod watch;
 use std::process::ExitCode;
 
 use check::SinkChecks;
-use cli::{CheckCommand, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, WrongUsage};
+use cli::{
+    CheckCommand, Command, NewCommand, SqlCommand, StatusCommand, TestCommand, UpgradeCommand, WrongUsage,
+};
 use config::{Config, ConfigError, UnknownSink};
 use log::UnknownStream;
 use print::{fault, problem};
@@ -75,7 +79,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
-        Command::Reload { config } => reload::run(&config),
+        Command::Reload { config } => orders::reload(&config),
+        Command::Upgrade(UpgradeCommand { program, config }) => orders::upgrade(program.as_deref(), &config),
         Command::Check(command) => run_check(command),
         Command::Test(TestCommand { config, filter, watch: false }) => test::run(&config, &filter),
         Command::Test(TestCommand { config, filter, watch: true }) => test::run_watching(&config, &filter),

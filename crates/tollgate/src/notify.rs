@@ -6,6 +6,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Reports to the supervisor of the process.
@@ -16,6 +17,8 @@ struct Socket {
     socket: UnixDatagram,
     /// Time within which the supervisor expects the next watchdog report.
     watchdog: Option<Duration>,
+    /// Whether another process reports, because it serves and this one does not.
+    is_mute: AtomicBool,
 }
 
 impl Notifier {
@@ -27,7 +30,7 @@ impl Notifier {
         match connect(&name) {
             Ok(socket) => {
                 let watchdog = watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
-                Self(Some(Arc::new(Socket { socket, watchdog })))
+                Self(Some(Arc::new(Socket { socket, watchdog, is_mute: AtomicBool::new(false) })))
             }
             Err(error) => {
                 tracing::warn!(
@@ -43,6 +46,23 @@ impl Notifier {
     /// Returns the time within which the supervisor expects a watchdog report. `None`: it expects none.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.0.as_ref()?.watchdog
+    }
+
+    /// Sends nothing, because another process serves.
+    pub(crate) fn mute(&self) {
+        self.set_mute(true);
+    }
+
+    /// Reports that this process is the main process of the service from now on. Its predecessor was it.
+    pub(crate) fn take_over(&self) {
+        self.set_mute(false);
+        self.send(&format!("MAINPID={}\n", std::process::id()));
+    }
+
+    fn set_mute(&self, is_mute: bool) {
+        if let Some(socket) = &self.0 {
+            socket.is_mute.store(is_mute, Ordering::Relaxed);
+        }
     }
 
     /// Reports that the server serves.
@@ -75,7 +95,7 @@ impl Notifier {
     }
 
     fn send(&self, text: &str) {
-        if let Some(socket) = &self.0 {
+        if let Some(socket) = self.0.as_ref().filter(|socket| !socket.is_mute.load(Ordering::Relaxed)) {
             // If the supervisor is gone or too busy, this report is lost. The next report replaces it.
             let _ = socket.socket.send(text.as_bytes());
         }

@@ -2,7 +2,6 @@
 //! configuration serves, or nothing changes.
 
 use std::path::absolute;
-use std::process::ExitCode;
 
 use tollgate_log::Log;
 use tollgate_server::{BoundAddress, Server, SourceFault, Sources, script_faults};
@@ -11,34 +10,14 @@ use crate::access_log::AccessWriter;
 use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
-use crate::control::{Reloaded, ask_reload};
+use crate::control::Reloaded;
 use crate::descriptors;
 use crate::destinations::Destinations;
-use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::otlp::SpanExporter;
-use crate::print::{note, to_stdout};
 use crate::retyped::retyped;
-use crate::status::unanswered;
 use crate::version::Version;
 use crate::watch::Watched;
-
-/// `tollgate reload`: asks the server of a configuration to reload, and prints the outcome.
-pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let dir = log_folder(path)?;
-    let Reloaded { code, text } = match ask_reload(&dir) {
-        Ok(reloaded) => reloaded,
-        Err(silence) => return Err(unanswered(path, &dir, &silence)),
-    };
-    if code == 0 {
-        return to_stdout(|out| {
-            out.write_all(text.as_bytes())?;
-            Ok(ExitCode::SUCCESS)
-        });
-    }
-    text.lines().for_each(note);
-    Ok(ExitCode::from(code))
-}
 
 /// The configuration that serves now, and its source.
 pub(crate) struct Present {

@@ -5,7 +5,10 @@
 
 mod announce;
 mod ending;
+mod hand_over;
 mod reporters;
+mod running;
+mod take_over;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,15 +17,16 @@ use std::time::Duration;
 use std::{process, thread};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tollgate_log::{
-    DiskStorage, Log, LogEvent, QueueState, RecoveryReport, RoomState, Space, Storage, join_chain,
+    DiskStorage, Log, LogEvent, LogPredecessor, QueueState, RecoveryReport, RoomState, Space, Storage,
+    join_chain,
 };
-use tollgate_server::{Listeners, Server, StreamSpec, check_scripts};
+use tollgate_server::{Server, StreamSpec, check_scripts};
 
 use crate::access_log::{AccessReopener, AccessWriter};
-use crate::acme::{AcmeCertificates, PreparedCertificates};
+use crate::acme::PreparedCertificates;
 use crate::board::Board;
 use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, Fault, LoadedBy};
@@ -39,9 +43,13 @@ use crate::print::note;
 use crate::reload::Present;
 use crate::sinks::unfit_streams;
 use crate::tracing_lines;
+use crate::upgrade::{self, UpgradeOrder};
 use announce::announce;
 use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
+use hand_over::HandOver;
 use reporters::Reporters;
+use running::Running;
+use take_over::TakeOver;
 
 /// Time that the loader has after the log failed. This time is short, because a failed log needs a restart of
 /// the server.
@@ -68,7 +76,17 @@ impl ServeCommand {
 
 /// Serves until a signal arrives or the log fails. Also loads rows, unless an option leaves them to a later
 /// start.
+///
+/// If a running server started this process for an upgrade, this process takes over from that server.
 pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
+    upgrade::note_path();
+    let mut take_over = TakeOver::find()?;
+    let result = serve(command, &mut take_over);
+    take_over.end(&result);
+    result
+}
+
+fn serve(command: ServeCommand, take_over: &mut TakeOver) -> anyhow::Result<ExitCode> {
     let mut config = command.load()?;
     let watch = dev::watch(&command, &mut config)?;
     if command.no_load {
@@ -84,37 +102,53 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     }
     descriptors::raise_limit();
     faults.extend(descriptors::fit(&mut config, descriptors::limit()).err());
+    faults.extend(take_over.faults(&config));
     if !faults.is_empty() {
         faults.iter().for_each(|fault| note(fault));
+        take_over.refuse(2, &faults.join("\n"));
         return Ok(ExitCode::from(2));
     }
     config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
     let (teller, events) = channel();
     let mut access = AccessWriter::new(&config.server.access_queue);
     listen_for_signals(teller.clone(), access.reopener())?;
-    let listeners = Listeners::bind(&config.server)?;
-    let addresses = listeners.addresses().to_vec();
-    if let Some(text) = dev::refusal(&command, &addresses) {
-        note(&text);
-        return Ok(ExitCode::from(2));
-    }
-    let https = local_tls::line_of(&command, &addresses)?;
     access.apply(AccessWriter::prepare(None, config.access_log.as_ref())?)?;
     let mut spans = SpanExporter::new(&config.server.span_queue);
     spans.apply(SpanExporter::prepare(config.otlp.as_ref())?)?;
-    let reporters = Reporters::start(&config)?;
-    let log = open_log(&config, &reporters, teller.clone())?;
+    let listeners = take_over.listen(&config)?;
+    let addresses = listeners.addresses().to_vec();
+    if let Some(text) = dev::refusal(&command, &addresses) {
+        note(&text);
+        take_over.refuse(2, &text);
+        return Ok(ExitCode::from(2));
+    }
+    let https = local_tls::line_of(&command, &addresses)?;
+    let mut reporters = Reporters::start(&config, take_over)?;
+    let log = open_log(&config, &reporters, take_over, teller.clone())?;
     let mut destinations = Destinations::follow(&config, &log);
     config.place_awaited(|sink| destinations.sinks.place_of(sink));
     let config = &config;
     reporters.observer.see_log(log.watch(), Board::of(destinations.sinks.followers()));
-    let control = start_control(config, &log, &destinations, &reporters.observer, teller.clone());
-    destinations.start(config, &log)?;
-    destinations.show(&reporters.observer);
+    let start_control = |destinations: &Destinations, observer: &Observer| {
+        start_control(config, &log, destinations, observer, teller.clone())
+    };
+    let mut control = None;
+    if !take_over.is_upgrade() {
+        control = start_control(&destinations, &reporters.observer);
+    }
+    destinations.start_loaders(config)?;
     let certificates = PreparedCertificates::new(config);
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
+    let old = take_over.serve(&server, &log)?;
+    if let Some(old) = old.clone() {
+        reporters.observer.see_old_process(move || old.drain());
+        control = start_control(&destinations, &reporters.observer);
+        reporters.take_over(config, take_over)?;
+    }
+    destinations.start_ships(config, &log)?;
+    destinations.show(&reporters.observer);
     if let Some(watch) = watch {
-        dev::follow(watch, &command, config, teller)?;
+        dev::follow(watch, &command, config, teller.clone())?;
     }
     let mut present = Present::new(command, config.clone(), &sources, &addresses, reporters.admin.as_ref());
     reporters.observer.note_reload(|reloads| reloads.serves(&present.version, config));
@@ -123,27 +157,34 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     reporters.observer.show_acme(certificates.watch());
     announce(config, &addresses, reporters.admin.as_ref(), https.as_deref())?;
     reporters.notifier.ready();
+    let mut hand_over = HandOver::new(teller, old);
     let mut running = Running {
         server: &server,
         log: &log,
+        control: &mut control,
         destinations: &mut destinations,
         certificates: &mut certificates,
         access: &mut access,
         spans: &mut spans,
     };
-    let stop = wait(&events, &mut present, &mut running, &reporters);
+    let stop = wait(&events, &mut present, &mut running, &mut reporters, &mut hand_over);
     delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
     access.finish();
     spans.finish();
+    control.as_ref().inspect(|control| control.release_followers());
     drop(control);
-    let failure = match (stop, log.close()) {
-        (Stop::LogFailed(reason), _) => Some(reason),
-        (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
+    let (failure, successor) = match (stop, log.close()) {
+        (Stop::LogFailed(reason), _) => (Some(reason), None),
+        (Stop::Signal(_), closed) => (closed.err(), None),
+        (Stop::Replaced(successor), closed) => (closed.err(), Some(successor)),
     };
     let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
     destinations.finish(timeout);
+    if successor.is_some_and(|successor| !successor.is_safe()) {
+        anyhow::bail!("the new process of the upgrade died, and no other one could be started");
+    }
     match failure {
         Some(reason) => anyhow::bail!("the log failed: {reason}"),
         None => Ok(ExitCode::SUCCESS),
@@ -152,12 +193,13 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
 
 fn listen_for_signals(teller: Sender<Event>, access: AccessReopener) -> anyhow::Result<()> {
     let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]).context("cannot listen for signals")?;
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]).context("cannot listen for signals")?;
     let listen = move || {
         let mut is_stopping = false;
         for signal in signals.forever() {
             let event = match signal {
                 SIGHUP => Event::Reload(None),
+                SIGUSR2 => Event::Upgrade(UpgradeOrder { program: None, asker: None }),
                 SIGUSR1 => {
                     access.reopen();
                     continue;
@@ -187,7 +229,12 @@ fn listen_for_signals(teller: Sender<Event>, access: AccessReopener) -> anyhow::
     Ok(())
 }
 
-fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> anyhow::Result<Log> {
+fn open_log(
+    config: &Config,
+    reporters: &Reporters,
+    take_over: &mut TakeOver,
+    teller: Sender<Event>,
+) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
     let observer = reporters.observer.clone();
@@ -198,7 +245,15 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
             let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
-    let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
+    let (log, report) = match take_over.take_lock() {
+        Some(lock) => {
+            let predecessor = LogPredecessor { lock: Box::new(lock) };
+            Log::succeed(storage(), config.log.clone(), schemas, predecessor, on_event)?
+        }
+        None => {
+            take_over.open(|| Log::open(storage(), config.log.clone(), schemas.clone(), on_event.clone()))?
+        }
+    };
     report_recovery(&report, &reporters.observer);
     Ok(log)
 }
@@ -216,6 +271,7 @@ fn start_control(
         drop(teller.send(match order {
             ControlOrder::Reload => Event::Reload(Some(asker)),
             ControlOrder::Renew(name) => Event::Renew(name, asker),
+            ControlOrder::Upgrade(program) => Event::Upgrade(UpgradeOrder { program, asker: Some(asker) }),
         }));
     };
     let (board, asked) = (observer.board(), observer.clone());
@@ -330,22 +386,13 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     observer.note_unmended(report.failed.iter().map(|(log, error)| (*log, join_chain(error))).collect());
 }
 
-/// The parts that a reload changes.
-struct Running<'a> {
-    server: &'a Server,
-    log: &'a Log,
-    destinations: &'a mut Destinations,
-    certificates: &'a mut AcmeCertificates,
-    access: &'a mut AccessWriter,
-    spans: &'a mut SpanExporter,
-}
-
 /// Waits for a reason to stop. Handles orders until then.
 fn wait(
     events: &Receiver<Event>,
     present: &mut Present,
     running: &mut Running<'_>,
-    reporters: &Reporters,
+    reporters: &mut Reporters,
+    hand_over: &mut HandOver,
 ) -> Stop {
     let stop = loop {
         match events.recv() {
@@ -354,7 +401,10 @@ fn wait(
                 if asker.is_none() {
                     tracing::info!("SIGHUP: reloading");
                 }
-                let reloaded = reload(present, running, reporters);
+                let reloaded = match hand_over.refusal_of_reload() {
+                    Some(refusal) => refusal,
+                    None => reload(present, running, reporters),
+                };
                 if let Some(asker) = asker {
                     asker.reply(&reloaded);
                 }
@@ -366,6 +416,12 @@ fn wait(
                     Err(text) => Reloaded { code: 2, text },
                 });
             }
+            Ok(Event::Upgrade(order)) => hand_over.begin(order, &present.config, running, reporters),
+            Ok(Event::Upgraded(outcome)) => {
+                if let Some(successor) = hand_over.finish(outcome, running, reporters) {
+                    break Stop::Replaced(successor);
+                }
+            }
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
                 reload(present, running, reporters);
@@ -375,7 +431,11 @@ fn wait(
             Err(_) => break Stop::Signal(SIGTERM),
         }
     };
+    hand_over.end();
     match &stop {
+        Stop::Replaced(successor) => {
+            tracing::info!(process = successor.process(), "another process serves: draining");
+        }
         Stop::Signal(SIGINT) => tracing::info!("SIGINT: draining"),
         Stop::Signal(_) => tracing::info!("SIGTERM: draining"),
         Stop::LogFailed(_) => wait_failed(events, present.config.server.drain_timeout),
@@ -384,7 +444,7 @@ fn wait(
 }
 
 fn reload(present: &mut Present, running: &mut Running<'_>, reporters: &Reporters) -> Reloaded {
-    let Running { server, log, destinations, certificates, access, spans } = running;
+    let Running { server, log, destinations, certificates, access, spans, .. } = running;
     reporters.notifier.reloading();
     let reloaded = present.reload(server, log, destinations, access, spans, &reporters.observer);
     if reloaded.code == 0 {

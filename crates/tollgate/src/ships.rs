@@ -133,6 +133,13 @@ impl Ships {
         }
     }
 
+    /// Ends the targets that are volumes, because a successor uses these volumes.
+    pub(crate) fn leave_volumes(&mut self, log: &Log) {
+        let volumes: Vec<_> =
+            self.targets.extract_if(.., |_, target| target.config.volumes().is_some()).collect();
+        volumes.into_iter().for_each(|(_, target)| target.leave(log));
+    }
+
     /// Whether a target of another configuration is a present one that ships.
     fn is_kept(&self, ship: &ShipConfig, is_awaited: bool) -> bool {
         self.targets.get(&ship.name).is_some_and(|target| {

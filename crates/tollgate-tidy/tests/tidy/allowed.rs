@@ -258,6 +258,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
             &["board"],
             // Other processes and operators.
             &["control", "observe"],
+            &["upgrade"],
             &["admin", "certificate_watch", "destinations", "event", "load_from"],
             &["load_report"],
             // Commands, except those of the server.
@@ -267,7 +268,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
             &["dev", "load", "status", "types"],
             &["cert"],
             &["ship_plan", "ship_volumes"],
-            &["reload", "ship"],
+            &["orders", "reload", "ship"],
             &["serve"],
             &["main"],
         ],

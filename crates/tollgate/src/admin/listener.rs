@@ -4,9 +4,11 @@ use std::fmt;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use rustix::io::Errno;
@@ -38,12 +40,14 @@ impl fmt::Display for Bound {
 pub(crate) struct AdminListener {
     socket: Socket,
     bound: Bound,
+    /// Whether another process has the socket too. The file of a Unix socket then stays.
+    outlives_us: Arc<AtomicBool>,
 }
 
 impl AdminListener {
     /// Binds a TCP socket. Port 0 is a free port.
     pub(crate) fn on(address: SocketAddr) -> io::Result<Self> {
-        bind_tcp(address).map(|(socket, bound)| Self { socket, bound })
+        bind_tcp(address).map(|bound| Self::new(bound, false))
     }
 
     /// Returns the address of the listener.
@@ -74,8 +78,32 @@ impl AdminListener {
                 }
             },
         };
-        let (socket, bound) = bound?;
-        Ok(Some(Self { socket, bound }))
+        Ok(Some(Self::new(bound?, false)))
+    }
+
+    /// Takes the socket of a predecessor. Until the server owns it, the socket belongs to the predecessor.
+    pub(super) fn adopt(listen: &AdminListen, socket: OwnedFd) -> io::Result<Self> {
+        let socket = Socket::from(socket);
+        let bound = match (listen, socket.local_addr()?.as_socket()) {
+            (AdminListen::Unix(path) | AdminListen::LogFolder(path), _) => Bound::Unix(path.clone()),
+            (_, Some(address)) => Bound::Tcp(address),
+            (_, None) => return Err(ErrorKind::InvalidInput.into()),
+        };
+        Ok(Self::new((socket, bound), true))
+    }
+
+    fn new((socket, bound): (Socket, Bound), outlives_us: bool) -> Self {
+        Self { socket, bound, outlives_us: Arc::new(AtomicBool::new(outlives_us)) }
+    }
+
+    /// Returns a copy of the socket.
+    pub(super) fn copy(&self) -> io::Result<Socket> {
+        self.socket.try_clone()
+    }
+
+    /// Returns the mark that another process has the socket too.
+    pub(super) fn outlives_us(&self) -> Arc<AtomicBool> {
+        self.outlives_us.clone()
     }
 
     /// Accepts the next client. `None`: the client has already closed the connection.
@@ -101,7 +129,9 @@ impl AsFd for AdminListener {
 
 impl Drop for AdminListener {
     fn drop(&mut self) {
-        if let Bound::Unix(path) = &self.bound {
+        if let Bound::Unix(path) = &self.bound
+            && !self.outlives_us.load(Ordering::Acquire)
+        {
             // If this fails, the next start replaces the socket.
             drop(fs::remove_file(path));
         }

@@ -15,11 +15,14 @@ mod listener;
 mod page;
 mod reply;
 
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use socket2::Socket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -40,6 +43,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Answers clients until it is dropped.
 pub(crate) struct AdminServer {
     bound: Bound,
+    /// A copy for a successor.
+    socket: Socket,
+    outlives_us: Arc<AtomicBool>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,8 +57,38 @@ impl AdminServer {
     /// # Errors
     /// The address is in use, or the thread cannot be started.
     pub(crate) fn start(config: &Admin, observer: &Observer) -> anyhow::Result<Option<Self>> {
-        let Some(listener) = AdminListener::bind(&config.listen)? else { return Ok(None) };
-        Self::serve(listener, Answers::new(observer.clone(), Access::new(config))).map(Some)
+        match AdminListener::bind(&config.listen)? {
+            Some(listener) => Self::answer(listener, config, observer).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins to answer the clients of a socket that a predecessor handed over. This server owns the socket.
+    ///
+    /// # Errors
+    /// The socket is no listener, or the thread cannot be started.
+    pub(crate) fn take_over(config: &Admin, observer: &Observer, socket: OwnedFd) -> anyhow::Result<Self> {
+        let listener = AdminListener::adopt(&config.listen, socket).context("cannot use the admin socket")?;
+        let server = Self::answer(listener, config, observer)?;
+        server.outlives_us.store(false, Ordering::Release);
+        Ok(server)
+    }
+
+    fn answer(listener: AdminListener, config: &Admin, observer: &Observer) -> anyhow::Result<Self> {
+        Self::serve(listener, Answers::new(observer.clone(), Access::new(config)))
+    }
+
+    /// Returns a copy of the socket, for a successor.
+    ///
+    /// # Errors
+    /// The system has no free descriptor.
+    pub(crate) fn socket(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
+    /// Ends, and leaves the socket and its file to a successor.
+    pub(crate) fn leave(self) {
+        self.outlives_us.store(true, Ordering::Release);
     }
 
     /// Begins to answer the clients of a listener.
@@ -61,12 +97,13 @@ impl AdminServer {
     /// The thread cannot be started.
     pub(crate) fn serve(listener: AdminListener, answers: impl Answering) -> anyhow::Result<Self> {
         let bound = listener.bound().clone();
+        let (socket, outlives_us) = (listener.copy()?, listener.outlives_us());
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let mut serving = Serving { listener, answers, clients: Vec::new(), resume_at: None };
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || serving.run(&stopped));
         let thread = Some(thread.context("cannot start the thread of the admin listener")?);
-        Ok(Self { bound, stop, thread })
+        Ok(Self { bound, socket, outlives_us, stop, thread })
     }
 
     /// Returns the address of the listener.

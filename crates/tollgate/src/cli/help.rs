@@ -23,6 +23,7 @@ tollgate serve shop/                 serve the app in a folder
 tollgate serve --https shop/         serve it with TLS too, on https://localhost:8443
 tollgate serve --dev shop/           serve it, reload after each change, show errors in replies
 tollgate reload                      make the running server reload its configuration
+tollgate upgrade                     make the running server start its new program, without a gap
 tollgate check --types shop/         check the configuration, and the types of scripts
 tollgate check --print               print the whole configuration, with defaults
 tollgate check --sample body.json    show which rows and rejects a captured body would make
@@ -65,6 +66,14 @@ tollgate serve --dev shop/                    reload after each change",
 tollgate reload                             reload the server of this folder
 tollgate reload /etc/tollgate               reload the server of this configuration",
         codes: "0 reloaded, 1 no server answered, 2 refused: nothing changed",
+    },
+    Help {
+        command: "upgrade",
+        examples: "\
+tollgate upgrade                               start the installed program again, after its file changed
+tollgate upgrade ./tollgate                    start another program for the server of this folder
+tollgate upgrade /usr/bin/tollgate /etc/tollgate  start it for the server of this configuration",
+        codes: "0 the new program serves, 1 refused or no server answered, 2 wrong usage or configuration",
     },
     Help {
         command: "check",

@@ -57,6 +57,15 @@ pub(crate) enum AdminListen {
 }
 
 impl AdminListen {
+    /// Returns the address as a text, by which a successor recognizes it. `None`: there is no listener.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Tcp(address) => Some(address.to_string()),
+            Self::Unix(path) | Self::LogFolder(path) => Some(format!("unix:{}", path.display())),
+            Self::Nowhere => None,
+        }
+    }
+
     fn is_that_of(&self, spec: &ListenSpec) -> bool {
         let own = match self {
             Self::Tcp(address) => ListenAddress::Tcp(*address),

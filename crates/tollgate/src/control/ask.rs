@@ -9,12 +9,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use tollgate_log::Watermark;
 
-use super::{NAME, RELOAD, RENEW, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
+use super::{
+    NAME, RELOAD, RENEW, Reloaded, STATUS, TIMEOUT, UPGRADE, UPGRADE_OF, WATERMARK, read_watermark,
+    through_folder,
+};
 use crate::config::denial_of;
 use crate::print::note;
 
 /// Maximum time of a reload. This time is longer than the server's own bound.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
+/// Maximum time of an upgrade. This time is longer than the sum of the server's own bounds.
+const UPGRADE_TIMEOUT: Duration = Duration::from_mins(10);
 /// Maximum time until the server takes an order to renew. A reload may run before it.
 const RENEW_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum bytes of the answer: a log id, a blank, a number and a line end.
@@ -96,15 +101,34 @@ pub(crate) fn ask_status(dir: &Path) -> Result<String, Silence> {
 
 /// Asks the server of a log folder to reload. Waits until the server has reloaded or refused.
 pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
-    let stream = question(dir, RELOAD)?;
+    give(dir, RELOAD, "reloads", RELOAD_TIMEOUT)
+}
+
+/// Asks the server of a log folder to start a new program. Waits until that program serves, or the server has
+/// refused.
+pub(crate) fn ask_upgrade(dir: &Path, program: Option<&Path>) -> Result<Reloaded, Silence> {
+    let question = match program.map(|program| program.to_str().filter(|path| !path.contains('\n'))) {
+        None => UPGRADE.to_owned(),
+        Some(Some(program)) => format!("{UPGRADE_OF}{program}"),
+        Some(None) => {
+            let text = "the path of the program is no line of UTF-8: rename it".to_owned();
+            return Ok(Reloaded { code: 2, text });
+        }
+    };
+    give(dir, &question, "upgrades", UPGRADE_TIMEOUT)
+}
+
+/// Gives an order, and waits for the outcome. `does` says what the server may be doing meanwhile.
+fn give(dir: &Path, order: &str, does: &str, timeout: Duration) -> Result<Reloaded, Silence> {
+    let stream = question(dir, order)?;
     if !is_answered(&stream, TIMEOUT) {
         let (socket, process) = (dir.join(NAME), named(process_of(&stream)));
         note(&format!(
-            "waiting for the server at {}{process} which reloads, hangs, or is stopped (send SIGCONT)",
+            "waiting for the server at {}{process} which {does}, hangs, or is stopped (send SIGCONT)",
             socket.display()
         ));
     }
-    outcome(&answer(&stream, RELOAD_TIMEOUT, LINES_BYTES_MAX)?)
+    outcome(&answer(&stream, timeout, LINES_BYTES_MAX)?)
 }
 
 /// Asks the server of a log folder to renew the certificate of a name, or all certificates. Returns at once.

@@ -6,6 +6,7 @@
 //! | `watermark` | `LOG-ID SEQUENCE`: the last synced record of the log. The server then closes the connection |
 //! | `status` | a line of JSON as `tollgate status --json` prints it, and an empty line. The server then closes the connection |
 //! | `reload` | after the reload: the exit code for `tollgate reload` in a separate line, and lines for people. The server then closes the connection |
+//! | `upgrade` or `upgrade PATH` | after the upgrade: as after a reload. `PATH` is the new program. The server then closes the connection |
 //! | `renew` or `renew NAME` | at once: the exit code in a separate line, and the ordered names, or the reason. The server then closes the connection |
 //! | `follow` | `LOG-ID SEQUENCE` at once, after each change, and once a second. The connection stays open |
 //!
@@ -32,11 +33,13 @@ use std::time::Duration;
 
 use tollgate_log::{LogId, Sequence, Watermark};
 
-pub(crate) use ask::{Silence, ask, ask_reload, ask_renew, ask_status};
+pub(crate) use ask::{Silence, ask, ask_reload, ask_renew, ask_status, ask_upgrade};
 pub(crate) use follow::RemoteLog;
 pub(crate) use server::{Asker, Control, ControlOrder};
 
 const NAME: &str = "control.sock";
+/// The name of a socket that does not listen yet.
+const NEW_NAME: &str = "control.sock.new";
 /// Time that either side waits for bytes from the other side.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which a server sends a line to each follower, even if the watermark is the same.
@@ -45,6 +48,8 @@ const WATERMARK: &str = "watermark";
 const STATUS: &str = "status";
 const RELOAD: &str = "reload";
 const RENEW: &str = "renew";
+const UPGRADE: &str = "upgrade";
+const UPGRADE_OF: &str = "upgrade ";
 const FOLLOW: &str = "follow";
 const LOADED: &str = "loaded ";
 const REPORT: &str = "report ";

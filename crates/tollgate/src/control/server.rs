@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tollgate_log::Follower;
 
 use super::{
-    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, RELOAD, RENEW, REPORT, Reloaded, STATUS,
-    TIMEOUT, WATERMARK, through_folder, watermark_line,
+    FOLLOW, HEARTBEAT, LINE_BYTES_MAX, LOADED, Loaded, NAME, NEW_NAME, RELOAD, RENEW, REPORT, Reloaded,
+    STATUS, TIMEOUT, UPGRADE, UPGRADE_OF, WATERMARK, through_folder, watermark_line,
 };
 use crate::board::Board;
 use crate::sinks::Followers;
@@ -31,8 +31,8 @@ pub(super) const FOLLOWERS_MAX: usize = 24;
 /// Permissions of the socket. A client can order a reload, so only the user of the server may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 128;
-/// Maximum bytes of a question.
-const QUESTION_BYTES_MAX: usize = 256;
+/// Maximum bytes of a question: the longest path of a program, and a word.
+const QUESTION_BYTES_MAX: usize = 4096 + 256;
 /// Minimum pause between two lines to a follower, even if the watermark moves faster.
 const PUSH_PAUSE: Duration = Duration::from_millis(10);
 /// Pause between two tries to accept when the system has no free descriptor.
@@ -41,6 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Answers clients until it is dropped.
 pub(crate) struct Control {
     socket: PathBuf,
+    server: Arc<ControlServer>,
+    /// Whether a successor listens at this path.
+    is_left: bool,
 }
 
 /// State that the threads of the clients share.
@@ -54,6 +57,8 @@ struct ControlServer {
     on_order: Box<dyn Fn(ControlOrder, Asker) + Send + Sync>,
     clients: AtomicUsize,
     followers: AtomicUsize,
+    /// Whether the followers have to connect to the successor.
+    is_ended: AtomicBool,
     /// Number of followers since the start. This number is the id of the next follower.
     followed: AtomicU64,
 }
@@ -64,6 +69,8 @@ pub(crate) enum ControlOrder {
     Reload,
     /// Renew the certificate of this name, or all certificates.
     Renew(Option<String>),
+    /// Start this program, or the present one again, and hand everything over to it.
+    Upgrade(Option<PathBuf>),
 }
 
 /// A client that gave an order and waits for the outcome.
@@ -94,12 +101,6 @@ impl Control {
         on_order: impl Fn(ControlOrder, Asker) + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let socket = dir.join(NAME);
-        match fs::remove_file(&socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", socket.display()));
-            }
-            _ => {}
-        }
         let listener = through_folder(&socket, listen)
             .with_context(|| format!("cannot listen on {}", socket.display()))?;
         let server = Arc::new(ControlServer {
@@ -110,12 +111,14 @@ impl Control {
             on_order: Box::new(on_order),
             clients: AtomicUsize::new(0),
             followers: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
             followed: AtomicU64::new(0),
         });
+        let accepted = server.clone();
         let accept = move || {
             for stream in listener.incoming() {
                 match stream {
-                    Ok(stream) => admit(stream, &server),
+                    Ok(stream) => admit(stream, &accepted),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
@@ -124,21 +127,41 @@ impl Control {
             .name("control".to_owned())
             .spawn(accept)
             .context("cannot start the thread of the control socket")?;
-        Ok(Self { socket })
+        Ok(Self { socket, server, is_left: false })
+    }
+
+    /// Leaves the path to a successor. Clients of this process are still answered.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Closes the connections of all loaders, which then connect to the successor.
+    pub(crate) fn release_followers(&self) {
+        self.server.is_ended.store(true, Ordering::Relaxed);
     }
 }
 
-/// The mode is set before the socket listens, so no client can connect earlier.
+/// The mode is set before the socket listens, so no client can connect earlier. The socket gets its name when
+/// it listens, and replaces the socket of a predecessor. So at each moment one of both listens.
 fn listen(path: &Path) -> io::Result<UnixListener> {
+    let new = path.with_file_name(NEW_NAME);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&SockAddr::unix(path)?)?;
-    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
+    socket.bind(&SockAddr::unix(&new)?)?;
+    fs::set_permissions(&new, Permissions::from_mode(SOCKET_MODE))?;
     socket.listen(BACKLOG)?;
+    fs::rename(&new, path)?;
     Ok(socket.into())
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         // If this fails, the next start removes the socket.
         drop(fs::remove_file(&self.socket));
     }
@@ -198,6 +221,11 @@ impl ControlServer {
                 (Some(log), Some(_permit)) => self.be_followed(log, &client.stream, &behind),
                 _ => Ok(()),
             },
+            order if order == UPGRADE || order.starts_with(UPGRADE_OF) => {
+                let program = order.strip_prefix(UPGRADE_OF).map(PathBuf::from);
+                (self.on_order)(ControlOrder::Upgrade(program), Asker(client.stream));
+                Ok(())
+            }
             order => {
                 let name = order.strip_prefix(RENEW);
                 let name = name.filter(|name| name.is_empty() || name.starts_with(' ')).map(str::trim_start);
@@ -216,7 +244,7 @@ impl ControlServer {
         let id = self.followed.fetch_add(1, Ordering::Relaxed);
         let heard = thread::scope(|scope| {
             let pusher = thread::Builder::new().name("control-push".to_owned());
-            pusher.spawn_scoped(scope, || push(stream, log))?;
+            pusher.spawn_scoped(scope, || push(stream, log, &self.is_ended))?;
             let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
             // After the shutdown, the next write of the other thread fails, and the thread ends.
             drop(stream.shutdown(Shutdown::Both));
@@ -241,10 +269,11 @@ impl ControlServer {
     }
 }
 
-/// Sends the watermark each time that it moves, until a write fails.
-fn push(mut stream: &UnixStream, log: &Follower) {
+/// Sends the watermark each time that it moves, until a write fails or a successor has the followers.
+fn push(mut stream: &UnixStream, log: &Follower, is_ended: &AtomicBool) {
     let mut watermark = log.watermark();
-    while stream.write_all(watermark_line(watermark).as_bytes()).is_ok() {
+    while !is_ended.load(Ordering::Relaxed) && stream.write_all(watermark_line(watermark).as_bytes()).is_ok()
+    {
         thread::sleep(PUSH_PAUSE);
         watermark = log.wait_beyond(watermark.synced, HEARTBEAT);
     }

@@ -31,6 +31,7 @@ fn serve(dir: &Path) -> (Log, Control) {
     let lines = move || told.reports().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let on_order = move |order, asker: Asker| match order {
         ControlOrder::Reload => asker.reply(&reloaded()),
+        ControlOrder::Upgrade(program) => asker.reply(&Reloaded { code: 0, text: format!("{program:?}") }),
         ControlOrder::Renew(name) => asker.reply(&Reloaded { code: 0, text: format!("{name:?}") }),
     };
     let control = Control::serve(dir, Some(log.follower()), sinks, board, lines, on_order).unwrap();
@@ -63,6 +64,10 @@ fn a_server_tells_how_far_its_log_is_synced_and_takes_the_place_of_a_dead_one() 
     assert_eq!(ask_reload(&dir), Ok(Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() }));
     for (name, text) in [(None, "None"), (Some("a.test"), "Some(\"a.test\")")] {
         assert_eq!(ask_renew(&dir, name), Ok(Reloaded { code: 0, text: text.to_owned() }));
+    }
+    let program = Path::new("/opt/a b/tollgate");
+    for (program, text) in [(None, "None"), (Some(program), "Some(\"/opt/a b/tollgate\")")] {
+        assert_eq!(ask_upgrade(&dir, program), Ok(Reloaded { code: 0, text: text.to_owned() }));
     }
     assert_eq!(exchange(&dir, "format the disk", TIMEOUT, 64).as_deref(), Ok(""));
     drop(control);

@@ -27,6 +27,13 @@ impl Observer {
         document["version"] = env!("CARGO_PKG_VERSION").into();
         document["process_id"] = std::process::id().into();
         document["phase"] = seen.phase.name().into();
+        if let Some(old) = seen.old_process {
+            document["upgrade"] = json!({
+                "old_process_id": old.process,
+                "connections": old.connections,
+                "draining_seconds": old.age.as_secs_f64(),
+            });
+        }
         document["uptime_seconds"] = seen.uptime.as_secs_f64().into();
         document["config"] = self.config_of(seen);
         document["rates"] = rates(&samples, now, seen);

@@ -26,7 +26,7 @@ use tollgate_server::AccessReport;
 
 use super::observer::{Observer, locked};
 use super::reloads::Reloads;
-use super::seen::{Phase, Seen};
+use super::seen::{OldProcess, Phase, Seen};
 use crate::print::counted;
 use crate::wall;
 use backends::{look_at_backend, look_at_token_keys};
@@ -51,6 +51,9 @@ impl Observer {
             Phase::Starting => health.add(Code::Starting, "the server is starting"),
             Phase::Draining => health.add(Code::Draining, "the server is stopping"),
             Phase::Serving | Phase::Loading => {}
+        }
+        if let Some(old) = seen.old_process.filter(|old| old.age > self.0.old_process_age_max) {
+            health.add(Code::OldProcessStays, stays(old));
         }
         if let Some(log) = &seen.log {
             look_at_log(&mut health, log, seen.records);
@@ -79,6 +82,16 @@ impl Observer {
         health.sort();
         health
     }
+}
+
+fn stays(old: OldProcess) -> String {
+    let connections = old.connections.map(|count| format!(" with {}", counted(count, "connection")));
+    format!(
+        "process {} of the upgrade before still runs{}, {} s after it began to drain",
+        old.process,
+        connections.unwrap_or_default(),
+        old.age.as_secs()
+    )
 }
 
 fn look_at_reloads(health: &mut Health, reloads: &Reloads) {

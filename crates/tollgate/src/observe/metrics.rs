@@ -49,6 +49,10 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     certificates::expose(&mut out, &seen.certificates, wall::now());
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
+    let text = "1 while the old process of an upgrade drains, 0 otherwise.";
+    out.family("tollgate_upgrading", Gauge, text).count(&[], seen.old_process.is_some().into());
+    let text = "Upgrades that were refused. The process served on.";
+    out.family("tollgate_upgrades_refused_total", Counter, text).count(&[], seen.upgrades_refused);
     let text = "Memory by kind: resident memory of the process, its counted parts, and their bounds (_max).";
     let mut family = out.family("tollgate_memory_bytes", Gauge, text);
     for (kind, bytes) in memory::kinds(seen) {

@@ -25,5 +25,5 @@ mod watcher;
 
 pub(crate) use fetching::Fetching;
 pub(crate) use observer::Observer;
-pub(crate) use seen::Phase;
+pub(crate) use seen::{OldProcess, Phase};
 pub(crate) use watcher::{Watcher, is_alive};

@@ -1,7 +1,7 @@
 //! The observer gathers the state of the server from cells and locks each time that a reader asks for it.
 
 use std::path::{Path, PathBuf, absolute};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,20 @@ use super::process::Process;
 use super::reloads::Reloads;
 use super::route_failures::RouteFailures;
 use super::samples::Samples;
-use super::seen::{Phase, Seen};
+use super::seen::{OldProcess, Phase, Seen};
 use crate::board::Board;
 use crate::certificates::Certificates;
 use crate::config::Config;
 use crate::ships::TargetWatch;
 use crate::tracing_lines;
 use crate::wall;
+
+/// Time that an old process of an upgrade needs after its drain: for its log and its loaders, on a busy
+/// machine.
+const OLD_PROCESS_TIME: Duration = Duration::from_secs(45);
+
+/// Reads the state of an old process.
+type OldProcessLook = Box<dyn Fn() -> Option<OldProcess> + Send + Sync>;
 
 /// Gathers the state of the server. Clones share it.
 #[derive(Clone)]
@@ -37,6 +44,10 @@ pub(super) struct Inner {
     pub(super) worker_stall_max: Duration,
     pub(super) lag_max: Duration,
     phase: Mutex<Phase>,
+    old_process: OnceLock<OldProcessLook>,
+    /// Longest time that an old process of an upgrade drains.
+    pub(super) old_process_age_max: Duration,
+    upgrades_refused: AtomicU64,
     log: OnceLock<LogWatch>,
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
@@ -68,6 +79,9 @@ impl Observer {
             worker_stall_max: config.admin.worker_stall_max,
             lag_max: config.load.lag_max,
             phase: Mutex::new(Phase::Starting),
+            old_process: OnceLock::new(),
+            old_process_age_max: config.server.drain_timeout + OLD_PROCESS_TIME,
+            upgrades_refused: AtomicU64::new(0),
             log: OnceLock::new(),
             server: OnceLock::new(),
             board: OnceLock::new(),
@@ -163,6 +177,16 @@ impl Observer {
         self.enter(Phase::Serving);
     }
 
+    /// Notes the old process of an upgrade. `look` returns its state while it drains.
+    pub(crate) fn see_old_process(&self, look: impl Fn() -> Option<OldProcess> + Send + Sync + 'static) {
+        let _ = self.0.old_process.set(Box::new(look));
+    }
+
+    /// Counts an upgrade that was refused.
+    pub(crate) fn note_refused_upgrade(&self) {
+        self.0.upgrades_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn enter(&self, phase: Phase) {
         *locked(&self.0.phase) = phase;
     }
@@ -189,6 +213,8 @@ impl Observer {
         Seen {
             certificates: tls.as_deref().map(Certificates::of).unwrap_or_default(),
             phase: *locked(&inner.phase),
+            old_process: inner.old_process.get().and_then(|look| look()),
+            upgrades_refused: inner.upgrades_refused.load(Ordering::Relaxed),
             log: inner.log.get().map(LogWatch::status),
             server: inner.server.get().map(ServerWatch::status),
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),

@@ -46,9 +46,22 @@ pub(crate) struct Damaged {
     pub(crate) unmended: Vec<(LogId, String)>,
 }
 
+/// The process from which an upgrade moved the server to this one, while it drains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OldProcess {
+    pub(crate) process: u32,
+    /// Time since it gave its duties up.
+    pub(crate) age: Duration,
+    /// The connections that it still has. `None`: it has not reported them yet.
+    pub(crate) connections: Option<u64>,
+}
+
 /// The state of the server at one moment.
 pub(crate) struct Seen {
     pub(crate) phase: Phase,
+    /// `None`: no old process of an upgrade drains.
+    pub(crate) old_process: Option<OldProcess>,
+    pub(crate) upgrades_refused: u64,
     pub(crate) log: Option<LogStatus>,
     pub(crate) server: Option<ServerStatus>,
     /// A report for each sink.

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::control::Reloaded;
 use crate::event::{Event, Stop};
 use crate::observe::Phase;
+use crate::upgrade::UpgradeOrder;
 
 /// Time that the loader has for the remaining records when the server stops. Records that are not loaded in
 /// this time are loaded by the next run.
@@ -24,10 +25,11 @@ const END_TIME: Duration = Duration::from_secs(10);
 /// this early.
 pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
-    while let Ok(event @ (Event::Reload(_) | Event::Renew(..) | Event::Changed(_))) =
-        events.recv_timeout(end.saturating_duration_since(Instant::now()))
-    {
-        refuse_reload(event, "not reloaded: the log failed, the server stops");
+    while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        if let Event::Stop(_) = event {
+            return;
+        }
+        refuse_order(event, "the log failed, the server stops");
     }
 }
 
@@ -37,7 +39,8 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, e
     reporters.observer.enter(Phase::Draining);
     let delay = match stop {
         Stop::Signal(_) => config.drain_delay,
-        Stop::LogFailed(_) => Duration::ZERO,
+        // The new process serves the same addresses.
+        Stop::LogFailed(_) | Stop::Replaced(_) => Duration::ZERO,
     };
     reporters.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
     if delay.is_zero() {
@@ -48,9 +51,9 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, e
     let end = Instant::now() + delay;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
-            Event::Reload(_) | Event::Renew(..) | Event::Changed(_) => refuse_reload(event, STOPS),
             // The log failed or a second order to stop arrived, so the delay ends.
             Event::Stop(_) => return,
+            order => refuse_order(order, STOPS),
         }
     }
 }
@@ -61,21 +64,30 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     let refuse = move || {
         for event in events {
             match event {
-                Event::Reload(_) | Event::Renew(..) | Event::Changed(_) => refuse_reload(event, STOPS),
                 // The server is already stopping. The main thread reports a failed log later.
                 Event::Stop(_) => {}
+                order => refuse_order(order, STOPS),
             }
         }
     };
     drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
-/// Logs that a stopping server neither reloads nor renews, and sends this answer to the asker.
-fn refuse_reload(event: Event, text: &str) {
+/// Logs that a stopping server neither reloads nor renews nor upgrades, and sends this answer to the asker.
+fn refuse_order(event: Event, reason: &str) {
+    let (done, asker) = match event {
+        Event::Reload(asker) => ("reloaded", asker),
+        Event::Renew(_, asker) => ("reloaded", Some(asker)),
+        Event::Upgrade(UpgradeOrder { asker, .. }) => ("upgraded", asker),
+        Event::Changed(_) => ("reloaded", None),
+        // The new process is killed.
+        Event::Upgraded(_) | Event::Stop(_) => return,
+    };
+    let text = format!("not {done}: {reason}");
     tracing::warn!("{text}");
-    if let Event::Reload(Some(asker)) | Event::Renew(_, asker) = event {
-        asker.reply(&Reloaded { code: 1, text: text.to_owned() });
+    if let Some(asker) = asker {
+        asker.reply(&Reloaded { code: 1, text });
     }
 }
 
-const STOPS: &str = "not reloaded: the server stops";
+const STOPS: &str = "the server stops";

@@ -1,6 +1,7 @@
 //! The parts that report the state of a server: to systemd, on the admin listener, and over the control
 //! socket.
 
+use super::take_over::TakeOver;
 use crate::admin::AdminServer;
 use crate::certificate_watch::CertificateWatch;
 use crate::config::Config;
@@ -19,12 +20,31 @@ pub(super) struct Reporters {
 }
 
 impl Reporters {
-    pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
+    /// Starts the parts. During an upgrade, the old process still reports to systemd, and it may
+    /// have the admin listener.
+    pub(super) fn start(config: &Config, take_over: &TakeOver) -> anyhow::Result<Self> {
         let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
+        if take_over.is_upgrade() {
+            notifier.mute();
+        }
         let watcher = Watcher::start(&observer, &notifier)?;
-        let admin = AdminServer::start(&config.admin, &observer)?;
+        let admin = match take_over.awaits_admin() {
+            true => None,
+            false => AdminServer::start(&config.admin, &observer)?,
+        };
         let certificates =
             config.server.tls.as_ref().map(|_| CertificateWatch::start(&observer)).transpose()?;
         Ok(Self { observer, notifier, admin, _watcher: watcher, _certificates: certificates })
+    }
+
+    /// Takes over from the old process, which has given its duties up.
+    pub(super) fn take_over(&mut self, config: &Config, take_over: &mut TakeOver) -> anyhow::Result<()> {
+        if let Some(socket) = take_over.take_admin() {
+            self.admin = Some(AdminServer::take_over(&config.admin, &self.observer, socket)?);
+        } else if self.admin.is_none() {
+            self.admin = AdminServer::start(&config.admin, &self.observer)?;
+        }
+        self.notifier.take_over();
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use tollgate_server::AddressState;
 
 use super::figures::{bytes, count, duration, number, quantiles, text};
 use super::verdict::Verdict;
-use crate::print::{printable, table, write_table};
+use crate::print::{counted, printable, table, write_table};
 
 /// Maximum number of backends that are shown: failing backends first.
 const BACKENDS_SHOWN: usize = 5;
@@ -53,7 +53,11 @@ impl fmt::Display for Line {
 
 impl Screen {
     pub(super) fn of(document: &Value) -> Self {
-        let mut screen = Self(vec![Line::Prose(headline(document)), Line::BLANK]);
+        let mut screen = Self(vec![Line::Prose(headline(document))]);
+        if document["upgrade"].is_object() {
+            screen.0.push(Line::Prose(upgrading(&document["upgrade"])));
+        }
+        screen.0.push(Line::BLANK);
         screen.findings(document);
         if document["fetch"].is_null() {
             screen.figures(document);
@@ -367,6 +371,14 @@ fn headline(document: &Value) -> String {
         text(&config["version"]),
         config["digest"].as_str().map(|digest| format!(" ({})", printable(digest))).unwrap_or_default(),
     )
+}
+
+/// Returns the line about an upgrade whose old process drains.
+fn upgrading(upgrade: &Value) -> String {
+    let process = count(&upgrade["old_process_id"]).replace(' ', "");
+    let connections = upgrade["connections"].as_u64();
+    let left = connections.map(|left| format!(", {} left", counted(left, "connection"))).unwrap_or_default();
+    format!("upgrading: old process {process} drains{left}")
 }
 
 fn sink_cells(sink: &Value) -> [String; 10] {

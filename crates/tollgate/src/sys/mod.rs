@@ -3,3 +3,4 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod allocator;
+pub(crate) mod environment;

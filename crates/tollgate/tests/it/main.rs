@@ -103,6 +103,7 @@ mod tls;
 mod traces;
 mod traversal;
 mod types;
+mod upgrade;
 mod uploads;
 mod values;
 mod volume_disk;

@@ -96,6 +96,10 @@ impl Code {
                 "check the backend and the path of its jwt: the last keys verify tokens meanwhile, and tokens \
                  of newer keys get 401"
             }
+            Self::OldProcessStays => {
+                "look at the log lines of this process. Two SIGTERM end it: records that it acknowledged as \
+                 synced stay, and this process loads them"
+            }
             Self::ClockOff => "set the clock (timedatectl): no restart is needed",
             Self::ReloadRefused => {
                 "correct the configuration, then run `tollgate reload`: the version before serves meanwhile"

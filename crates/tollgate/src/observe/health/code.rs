@@ -40,6 +40,7 @@ pub(crate) enum Code {
     DiskTight,
     DescriptorsShort,
     ReloadRefused,
+    OldProcessStays,
     ClockOff,
     BackendDown,
     BackendUnresolved,
@@ -71,7 +72,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 56] = [
+    pub(crate) const ALL: [Self; 57] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -107,6 +108,7 @@ impl Code {
         Self::DiskTight,
         Self::DescriptorsShort,
         Self::ReloadRefused,
+        Self::OldProcessStays,
         Self::ClockOff,
         Self::ShipForked,
         Self::NodeTwice,
@@ -162,6 +164,7 @@ impl Code {
             Self::DiskTight => "disk_tight",
             Self::DescriptorsShort => "descriptors_short",
             Self::ReloadRefused => "reload_refused",
+            Self::OldProcessStays => "old_process_stays",
             Self::ClockOff => "clock_off",
             Self::BackendDown => "backend_down",
             Self::BackendUnresolved => "backend_unresolved",
@@ -221,6 +224,7 @@ impl Code {
             | Self::DiskTight
             | Self::DescriptorsShort
             | Self::ReloadRefused
+            | Self::OldProcessStays
             | Self::ClockOff
             | Self::BackendDown
             | Self::BackendUnresolved

@@ -138,6 +138,7 @@ fn serve(command: ServeCommand, take_over: &mut TakeOver) -> anyhow::Result<Exit
     }
     destinations.start_loaders(config)?;
     let certificates = PreparedCertificates::new(config);
+    take_over.expect_no_stop(&events)?;
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
     let old = take_over.serve(&server, &log)?;
     if let Some(old) = old.clone() {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use tollgate_log::{Log, OpenError};
 use tollgate_server::{AwaitedListeners, Listeners, Server};
 
 use crate::config::{Config, ConfigError};
+use crate::event::Event;
 use crate::upgrade::{DrainingProcess, Handed, Predecessor};
 
 /// Time within which the kernel releases the lock of an old process that died.
@@ -113,6 +115,17 @@ impl TakeOver {
                 opened => return opened,
             }
         }
+    }
+
+    /// Checks that the new process of an upgrade got no signal to stop. If it did, the old one serves on.
+    ///
+    /// # Errors
+    /// There was such a signal.
+    pub(super) fn expect_no_stop(&self, events: &Receiver<Event>) -> anyhow::Result<()> {
+        if self.is_upgrade() && matches!(events.try_recv(), Ok(Event::Stop(_))) {
+            anyhow::bail!("the new process got a signal to stop before it served");
+        }
+        Ok(())
     }
 
     /// Reports that this process accepts connections. Returns the old process when it has given its duties

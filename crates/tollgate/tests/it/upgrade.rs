@@ -4,6 +4,7 @@ mod duties;
 mod kills;
 mod load;
 mod service;
+mod versions;
 
 use crate::program::{App, BINARY, eventually, printed};
 use service::Service;

@@ -74,6 +74,21 @@ fn the_old_process_serves_on_if_the_new_one_dies_at_any_message() {
 }
 
 #[test]
+fn a_new_process_that_gets_sigterm_before_it_serves_ends_alone() {
+    let app = App::new(CONFIG, &[]);
+    let service = Service::start(&app);
+    let upgrade = app.follow(&["upgrade", &program_with_signal(&app, "STOP", 1)]);
+    let new = new_process(&app);
+    eventually("the new process stops", || is_stopped(&app).then_some(()));
+    send(new, Signal::TERM);
+    send(new, Signal::CONT);
+    let (status, text) = upgrade.wait();
+    assert!(status.code() == Some(1) && text.contains("signal: 15"), "{text}");
+    record(&service, 1);
+    expect_rows(&app, service, &[1]);
+}
+
+#[test]
 fn the_new_process_serves_if_the_old_one_dies_at_any_message() {
     for (message, name) in (1..).zip(MESSAGES) {
         let app = App::new(&CONFIG.replace("workers", "listen = [\"127.0.0.1:PORT\"]\nworkers"), &[]);

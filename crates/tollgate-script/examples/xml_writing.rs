@@ -1,5 +1,6 @@
-//! Measures how fast a script writes a document of 4 KiB: as tables, by hand with `tollgate.xml.escape`, and by
-//! a template. It also measures how fast a script reads it. Prints microseconds of one document, as the best of some rounds.
+//! Measures how fast a script writes a document of 4 KiB: as tables, by hand with `tollgate.xml.escape`, and
+//! by a template. It also measures how fast a script reads it. Prints microseconds of one document, as the
+//! best of some rounds.
 
 use std::error::Error;
 use std::fs;
@@ -104,7 +105,8 @@ local escape = tollgate.xml.escape
 local function run()
   local parts = {}
   for index, method in methods do
-    parts[index] = `<method id="{method.id}" name="{escape(method.name)}"><returns>{escape(method.returns)}</returns><text>{escape(method.text)}</text></method>`
+    parts[index] = `<method id="{method.id}" name="{escape(method.name)}"><returns>{
+      escape(method.returns)}</returns><text>{escape(method.text)}</text></method>`
   end
   return "<methods>" .. table.concat(parts) .. "</methods>"
 end"#,
@@ -112,7 +114,8 @@ end"#,
     (
         "template",
         r#"
-local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}"><returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
+local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}">'
+  .. '<returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
 local function run()
   return write({ methods = methods })
 end"#,
@@ -120,7 +123,8 @@ end"#,
     (
         "decode",
         r#"
-local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}"><returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
+local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}">'
+  .. '<returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
 local text = write({ methods = methods })
 local function run()
   return assert(tollgate.xml.decode(text)).tag
@@ -129,9 +133,11 @@ end"#,
     (
         "values",
         r#"
-local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}"><returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
+local write = tollgate.xml.template('<methods>{each methods}<method id="{id}" name="{name}">'
+  .. '<returns>{returns}</returns><text>{text}</text></method>{end}</methods>')
 local text = write({ methods = methods })
-local read = tollgate.xml.values({ first = "/methods/method/@name", text = "//text", last = "/methods/method[@id='24']/returns" })
+local read = tollgate.xml.values({ first = "/methods/method/@name", text = "//text",
+  last = "/methods/method[@id='24']/returns" })
 local function run()
   return assert(read(text)).last
 end"#,

@@ -9,8 +9,8 @@ use crate::scope::{NamespaceId, Scope, XML_NAMESPACE};
 
 /// Writes one element with all that it contains.
 ///
-/// Texts and values are escaped, names are checked, and namespaces are declared where they are missing. A name
-/// keeps its prefix if the prefix is free or means the same namespace. Otherwise it gets another one.
+/// Texts and values are escaped, names are checked, and namespaces are declared where they are missing. A
+/// name keeps its prefix if the prefix is free or means the same namespace. Otherwise it gets another one.
 #[derive(Debug)]
 pub struct Writer {
     out: Vec<u8>,
@@ -151,7 +151,8 @@ impl Writer {
     /// Adds a text.
     ///
     /// # Errors
-    /// The text is outside of the root element, has a character that XML does not allow, or a limit is exceeded.
+    /// The text is outside of the root element, has a character that XML does not allow, or a limit is
+    /// exceeded.
     pub fn text(&mut self, text: &str) -> Result {
         if self.open.is_empty() {
             return Err(WriteError::Order("a text is within an element"));
@@ -252,8 +253,8 @@ impl Writer {
         self.scope.resolve(prefix).is_some_and(|id| self.scope.uri(id) == uri)
     }
 
-    /// Returns the prefix, or one with a number if the prefix is visible. A name that was written before keeps its
-    /// meaning so.
+    /// Returns the prefix, or one with a number if the prefix is visible. A name that was written before
+    /// keeps its meaning so.
     fn free_prefix(&self, wanted: &str) -> String {
         let is_free = |prefix: &String| prefix != "xmlns" && self.scope.resolve(prefix).is_none();
         let numbered = (1..).map(|number: usize| format!("{wanted}{number}"));

@@ -1,7 +1,7 @@
 //! Matches a set of paths in one pass.
 //!
-//! Each open element has the set of steps that its children may take. Memory is the depth of the document times
-//! the number of steps, in bits.
+//! Each open element has the set of steps that its children may take. Memory is the depth of the document
+//! times the number of steps, in bits.
 
 use super::model::{AttributeTest, NameTest, Predicate, Step, Target};
 use super::set::PathSet;

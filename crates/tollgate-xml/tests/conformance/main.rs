@@ -179,6 +179,6 @@ const FAULTY_OUTSIDE: [&str; 29] = [
     "o-p64fail2",
 ];
 
-/// Documents with names that XML 1.0 allows, and Namespaces in XML 1.0 does not: a part of the name between two
-/// colons, or after a colon, begins with a character that begins no name.
+/// Documents with names that XML 1.0 allows, and Namespaces in XML 1.0 does not: a part of the name between
+/// two colons, or after a colon, begins with a character that begins no name.
 const REFUSED_ON_PURPOSE: [&str; 2] = ["o-p04pass1", "o-p05pass1"];

@@ -24,8 +24,8 @@ fn values(document: &str, paths: &[&str]) -> Vec<Option<String>> {
 
 #[test]
 fn values_are_the_first_that_a_path_finds() {
-    let document = "<order id='7' xmlns:x='urn:p' x:kind='k'><line n='1'>a<b>c</b>d</line><line n='2'>e</line>\
-                    <x:total>9</x:total><deep><note>n</note></deep></order>";
+    let document = "<order id='7' xmlns:x='urn:p' x:kind='k'><line n='1'>a<b>c</b>d</line>\
+                    <line n='2'>e</line><x:total>9</x:total><deep><note>n</note></deep></order>";
     let check = |path: &str, expected: Option<&str>| {
         assert_eq!(values(document, &[path]), [expected.map(str::to_owned)], "{path}");
     };

@@ -65,7 +65,8 @@ fn path() -> impl Strategy<Value = (Vec<Step>, Target)> {
         1 => one_of(&ATTRIBUTES).prop_map(Target::Attribute),
         1 => (one_of(&ATTRIBUTES), any::<bool>(), one_of(&TEXTS))
             .prop_map(|(name, is_equal, text)| Target::AttributeCompares(name, is_equal, text)),
-        1 => (any::<bool>(), one_of(&TEXTS)).prop_map(|(is_equal, text)| Target::TextCompares(is_equal, text)),
+        1 => (any::<bool>(), one_of(&TEXTS))
+            .prop_map(|(is_equal, text)| Target::TextCompares(is_equal, text)),
     ];
     (prop::collection::vec(step(), 1..4), prop::option::of(any::<prop::sample::Index>()), target).prop_map(
         |(mut steps, descendant, target)| {

@@ -1,7 +1,7 @@
 //! Compares the reader with `quick-xml`. The fuzz target `xml` runs the same function.
 //!
-//! `quick-xml` makes fewer checks. So it has to read each document that the reader accepts, with the same names,
-//! namespaces, values and texts.
+//! `quick-xml` makes fewer checks. So it has to read each document that the reader accepts, with the same
+//! names, namespaces, values and texts.
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{PrefixDeclaration, QName, ResolveResult};

@@ -235,7 +235,7 @@ impl Parser<'_> {
     }
 }
 
-/// Greatest number of `{each}` within each other. Each one, and each name of a path, takes slots of the stack of
-/// the VM.
+/// Greatest number of `{each}` within each other. Each one, and each name of a path, takes slots of the stack
+/// of the VM.
 const EACH_DEPTH_MAX: usize = 8;
 const FIELDS_MAX: usize = 8;

@@ -93,7 +93,7 @@ pub use listen::{AwaitedListeners, HandedListen, Listeners};
 pub use observe::{RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,
-    Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields,
+    Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields, XML_FIELD,
 };
 pub use options::{
     AccessLogOptions, AccessOnly, AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits,
@@ -104,7 +104,7 @@ pub use options::{
     RouteAuth, RouteLimits, RouteSpec, RuleSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
     SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
     SignatureSeparator, SourceFault, SpanOptions, SpoolOptions, Traces, ValueTest, VerifyKeys, VerifySecret,
-    VerifySpec, WhenSpec, XmlPaths,
+    VerifySpec, WhenSpec, XmlItems, XmlPaths,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;

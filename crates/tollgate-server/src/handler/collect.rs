@@ -6,6 +6,7 @@ mod item;
 mod plan;
 mod reply;
 mod text;
+mod xml;
 
 use std::borrow::Cow;
 
@@ -34,11 +35,19 @@ pub(super) fn answer(plan: &CollectPlan, exchange: &Exchange, recorder: &Recorde
         Ok(body) => body,
         Err(error) => return unreadable(&error).into(),
     };
+    let items;
+    let body = match plan.json(&body) {
+        Ok(json) => {
+            items = json;
+            &items[..]
+        }
+        Err(error) => return unsplit(error).into(),
+    };
     let text;
-    let batch = match plan.split_unchecked(&body) {
+    let batch = match plan.split_unchecked(body) {
         Some(batch) => batch,
         None => {
-            text = utf8(&body);
+            text = utf8(body);
             match plan.split(&text) {
                 Ok(batch) => batch,
                 Err(error) => return unsplit(error).into(),

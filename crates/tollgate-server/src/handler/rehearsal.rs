@@ -171,6 +171,10 @@ fn with_record(
 fn collect_answer(plan: &CollectPlan, exchange: &Exchange) -> Result<Rehearsed, String> {
     let request = &exchange.request;
     let body = request.body.read_within(BODY_BYTES_MAX as usize).map_err(|error| error.to_string())?;
+    let body = match plan.json(&body) {
+        Ok(json) => json,
+        Err(error) => return Ok(unsplit(error).into()),
+    };
     let body = utf8(&body);
     let batch = match plan.split(&body) {
         Ok(batch) => batch,

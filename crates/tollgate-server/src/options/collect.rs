@@ -1,6 +1,7 @@
 //! The options of a route that collects items.
 
 use bytes::Bytes;
+use tollgate_xml::{PathSet, PrefixBinding};
 
 use super::media_types::MediaTypes;
 use super::stream::FieldPath;
@@ -12,10 +13,41 @@ pub struct CollectSpec {
     pub types: MediaTypes,
     /// The path of the items in each document of a body. `None` means that each document is an item.
     pub items: Option<FieldPath>,
+    /// The items of an XML body. `None` means that a body is JSON.
+    pub xml: Option<XmlItems>,
     /// The path of a base64 text in each item. The text contains the item itself.
     pub base64: Option<FieldPath>,
     /// The reply to a body that was recorded.
     pub reply: CollectReply,
+}
+
+/// The items of an XML body. Columns and keys name values in an item as `xml:PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XmlItems {
+    /// The path of the items.
+    pub each: String,
+    /// The prefixes of paths, and their namespaces.
+    pub namespaces: Vec<(String, String)>,
+}
+
+impl XmlItems {
+    /// Compiles the path of the items, and the paths of values in an item. The paths of values are the names
+    /// of fields after `xml:`.
+    ///
+    /// # Errors
+    /// The first path that is outside of the subset.
+    pub fn compile<'f>(&self, values: impl IntoIterator<Item = &'f str>) -> Result<PathSet, String> {
+        let within = |path: &str| match path {
+            "." => self.each.clone(),
+            path => format!("{}/{path}", self.each),
+        };
+        let paths: Vec<_> =
+            std::iter::once(self.each.clone()).chain(values.into_iter().map(within)).collect();
+        let prefixes = self.namespaces.iter().map(|(prefix, uri)| PrefixBinding { prefix, uri });
+        let set = PathSet::new(paths.iter().map(String::as_str), &prefixes.collect::<Vec<_>>());
+        let set = set.map_err(|error| format!("{:?}: {error}", paths[error.path]))?;
+        if set.finds_elements(0) { Ok(set) } else { Err(format!("{:?} leads to no element", self.each)) }
+    }
 }
 
 /// The reply to a body that was recorded.

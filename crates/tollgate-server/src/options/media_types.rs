@@ -11,6 +11,8 @@ pub struct MediaTypes(Vec<MediaRange>);
 pub enum MediaRange {
     /// All types of JSON, the types of beacons and of tools that do not know their type, and no type.
     Default,
+    /// The types of XML.
+    Xml,
     /// A request without a type.
     None,
     /// Any type, and no type.
@@ -50,6 +52,11 @@ impl MediaTypes {
         Self(ranges)
     }
 
+    /// Returns the types that a route of XML items accepts without a list.
+    pub fn xml() -> Self {
+        Self(vec![MediaRange::Xml, MediaRange::None])
+    }
+
     /// Returns the entries.
     pub fn ranges(&self) -> &[MediaRange] {
         &self.0
@@ -69,10 +76,11 @@ impl MediaTypes {
 }
 
 impl MediaRange {
-    /// Reads an entry: `default`, `none`, `*/*`, `type/*`, or `type/subtype`.
+    /// Reads an entry: `default`, `xml`, `none`, `*/*`, `type/*`, or `type/subtype`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "default" => return Some(Self::Default),
+            "xml" => return Some(Self::Xml),
             "none" => return Some(Self::None),
             "*/*" => return Some(Self::Any),
             _ => {}
@@ -89,6 +97,7 @@ impl MediaRange {
     fn contains(&self, essence: &str) -> bool {
         match self {
             Self::Default => is_default(essence),
+            Self::Xml => is_xml(essence),
             Self::None => essence.is_empty(),
             Self::Any => true,
             Self::AnyOf(kind) => essence.split_once('/').is_some_and(|(found, _)| found == kind),
@@ -102,6 +111,7 @@ impl fmt::Display for MediaRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Xml => f.write_str("xml"),
             Self::None => f.write_str("none"),
             Self::Any => f.write_str("*/*"),
             Self::AnyOf(kind) => write!(f, "{kind}/*"),
@@ -129,6 +139,11 @@ fn is_default(essence: &str) -> bool {
 fn is_json(subtype: &str) -> bool {
     let subtype = subtype.strip_prefix("x-").unwrap_or(subtype);
     JSON_SUBTYPES.contains(&subtype) || subtype.starts_with(AMAZON_SUBTYPE)
+}
+
+/// Returns whether a type is XML (RFC 7303 sections 4.2 and 9.1, 9.2).
+fn is_xml(essence: &str) -> bool {
+    matches!(essence, "application/xml" | "text/xml") || essence.ends_with("+xml")
 }
 
 /// Returns whether a text is a token (RFC 9110 section 5.6.2).

@@ -35,7 +35,7 @@ pub use any_or::AnyOr;
 pub use app::AppSpec;
 pub use auth::{AuthSpec, FailureLimit, JwtKeys, JwtSpec, LoadedFile, RouteAuth};
 pub use client_certificate::ClientCertificateRule;
-pub use collect::{CollectContent, CollectReply, CollectSpec};
+pub use collect::{CollectContent, CollectReply, CollectSpec, XmlItems};
 pub use dev::{Dev, SourceFault};
 pub use dns_hook::DnsHookSpec;
 pub use https::{Hsts, HttpsOptions, RedirectKind};

@@ -18,6 +18,7 @@ mod codings;
 mod collect;
 mod collect_bodies;
 mod collect_envelopes;
+mod collect_xml;
 mod connections;
 mod cors;
 mod deadlines;

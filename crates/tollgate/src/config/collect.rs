@@ -1,6 +1,8 @@
 //! `collect` of a route: `true`, or a table. The printed table reads back to the same value.
 
-use tollgate_server::{CollectContent, CollectReply, CollectSpec, FieldPath, MediaRange, MediaTypes};
+use tollgate_server::{
+    CollectContent, CollectReply, CollectSpec, FieldPath, MediaRange, MediaTypes, XmlItems,
+};
 
 use super::key::{Facts, inline, keys};
 use super::quoted::{quoted, quoted_list};
@@ -8,15 +10,22 @@ use super::section::{Section, SwitchOrTable, Written};
 use super::value::{Named, names};
 
 const ALLOWED: &str = "true or a table { ... }";
-const TYPES_ALLOWED: &str = "a list of media types, `type/*`, `*/*`, `default`, `none`";
+const TYPES_ALLOWED: &str = "a list of media types, `type/*`, `*/*`, `default`, `xml`, `none`";
+const EACH_ALLOWED: &str = "a path of elements";
+const NAMESPACES_ALLOWED: &str = "a table of namespaces by prefixes";
 const PATH_ALLOWED: &str = "the name of a field, or a JSON Pointer like `/data/batch`";
 
 keys! {
     pub(super) KEYS of CollectReply;
-    /// The media types that the route accepts. `default`: all types of JSON, text, forms, and no type.
+    /// The media types that the route accepts. `default`: all types of JSON, text, forms, and no type. With
+    /// `each` the default is `["xml", "none"]`.
     types [TYPES] = other(r#"`["default"]`"#, TYPES_ALLOWED);
     /// The path of the items in each document of a body. Without it, each document is an item.
     items [ITEMS] = other("none", PATH_ALLOWED);
+    /// The path of the items in an XML body, like `/events/event`. Without it, a body is JSON.
+    each [EACH] = other("none", EACH_ALLOWED);
+    /// The namespaces of the prefixes that paths of XML use.
+    namespaces [NAMESPACES] = other("none", NAMESPACES_ALLOWED);
     /// The path of a base64 text in each item. The text contains the item itself.
     base64 [BASE64] = other("none", PATH_ALLOWED);
     /// The content of the reply.
@@ -73,12 +82,40 @@ pub(super) fn collect(section: &mut Section<'_>, key: &Facts) -> Option<CollectS
 }
 
 fn detailed(mut section: Section<'_>) -> CollectSpec {
+    let xml = xml(&mut section);
+    let has_types = section.has(TYPES.name);
     let types = section.texts(TYPES.name).map(|texts| types(&section, &texts)).unwrap_or_default();
     let items = path(&mut section, ITEMS.name);
+    let types = if xml.is_some() && !has_types { MediaTypes::xml() } else { types };
     let base64 = path(&mut section, BASE64.name);
     let reply = reply(&mut section);
     section.finish();
-    CollectSpec { types, items, base64, reply }
+    CollectSpec { types, items, xml, base64, reply }
+}
+
+/// Takes the items of an XML body.
+fn xml(section: &mut Section<'_>) -> Option<XmlItems> {
+    let each = section.text(EACH.name);
+    let table = section.take_table(NAMESPACES.name, "namespaces in collect".to_owned());
+    let namespaces: Vec<_> = table
+        .map(|table| table.named_texts().into_iter().map(|(prefix, uri)| (prefix, uri.value)).collect())
+        .unwrap_or_default();
+    let Some(each) = each else {
+        if !namespaces.is_empty() {
+            section.fault_of(NAMESPACES.name, "namespaces in collect has no effect without each: remove it");
+        }
+        return None;
+    };
+    for key in [ITEMS.name, BASE64.name].into_iter().filter(|key| section.has(key)) {
+        section
+            .fault_of(key, format!("{key} in collect is a path of JSON, and each a path of XML: remove one"));
+    }
+    let items = XmlItems { each: each.value, namespaces };
+    if let Err(reason) = items.compile([]) {
+        section.fault_at(&each.span, format!("each in collect is {reason}"));
+        return None;
+    }
+    Some(items)
 }
 
 fn types(section: &Section<'_>, texts: &[Written<String>]) -> MediaTypes {
@@ -163,7 +200,7 @@ fn kind(section: &mut Section<'_>) -> ReplyKind {
 
 /// Shows the options as the file writes them, with every key.
 pub(super) fn show(spec: &CollectSpec) -> String {
-    let CollectSpec { types, items, base64, reply } = spec;
+    let CollectSpec { types, items, xml, base64, reply } = spec;
     let ranges = types.ranges().iter().map(ToString::to_string);
     let path = |path: &Option<FieldPath>| path.as_ref().map(|path| quoted(&path.to_string()));
     let (kind, body, content_type, echo) = match &reply.content {
@@ -183,6 +220,8 @@ pub(super) fn show(spec: &CollectSpec) -> String {
     let own = [
         (TYPES.name, Some(quoted_list(ranges))),
         (ITEMS.name, path(items)),
+        (EACH.name, xml.as_ref().map(|xml| quoted(&xml.each))),
+        (NAMESPACES.name, xml.as_ref().and_then(shown_namespaces)),
         (BASE64.name, path(base64)),
         (REPLY.name, Some(quoted(name))),
         (STATUS.name, Some(reply.status.to_string())),
@@ -191,4 +230,10 @@ pub(super) fn show(spec: &CollectSpec) -> String {
         (ECHO.name, echo),
     ];
     inline(KEYS, reply, &own)
+}
+
+fn shown_namespaces(xml: &XmlItems) -> Option<String> {
+    let entries = xml.namespaces.iter().map(|(prefix, uri)| format!("{} = {}", quoted(prefix), quoted(uri)));
+    let entries: Vec<_> = entries.collect();
+    (!entries.is_empty()).then(|| format!("{{ {} }}", entries.join(", ")))
 }

@@ -38,7 +38,7 @@ use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::ship::ships;
 use super::sink::{SinkConfig, declare, load_rules, sinks};
-use super::stream::{self, Streams, check_envelopes, check_params};
+use super::stream::{self, Streams, check_envelopes, check_params, check_xml};
 use super::text;
 use super::tls;
 use super::zero;
@@ -175,6 +175,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     check_intruders(&root, &apps, &routes);
     check_params(&root, &streams, &routes.specs);
     check_envelopes(&root, &streams, &routes.specs);
+    check_xml(&root, &streams, &routes.specs);
     streams.check_count(&root);
     let Streams { specs: streams, awaited, .. } = streams;
     let mut sinks = sinks(&mut root, folder, &log, &streams);

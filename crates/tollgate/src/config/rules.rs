@@ -92,17 +92,19 @@ pub(super) fn read_times(
 /// Reads whether the column accepts exact values of other types.
 pub(super) fn read_coerce(section: &mut Section<'_>, kind: Option<ColumnType>) -> bool {
     let Some(written) = section.switch(COERCE.name) else { return false };
-    let is_allowed = kind.is_none_or(|kind| {
-        let scalar = kind.scalar();
-        matches!(scalar, ColumnType::Int | ColumnType::Float | ColumnType::Bool | ColumnType::Decimal(_))
-    });
-    if written.value && !is_allowed {
+    if written.value && !kind.is_none_or(may_coerce) {
         section.fault_at(
             &written.span,
             "coerce is allowed for int, float, bool, decimal and arrays of them: remove coerce",
         );
     }
     written.value
+}
+
+/// Returns whether a column of this type may take exact values of other types.
+pub(super) fn may_coerce(kind: ColumnType) -> bool {
+    let scalar = kind.scalar();
+    matches!(scalar, ColumnType::Int | ColumnType::Float | ColumnType::Bool | ColumnType::Decimal(_))
 }
 
 fn zone(section: &mut Section<'_>) -> Option<Zone> {

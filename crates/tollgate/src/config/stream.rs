@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollgate_log::ColumnType;
 use tollgate_server::{
     ColumnSpec, FieldPath, HandlerSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields,
+    XML_FIELD,
 };
 
 use super::ack::{self, AckKeys, AwaitedSink};
@@ -47,7 +48,7 @@ keys! {
 }
 
 const KEY_ALLOWED: &str = "`request.header.NAME` `request.query.NAME` `request.cookie.NAME` \
-    `request.param.NAME` `request.id` `record.NAME` `envelope.NAME`";
+    `request.param.NAME` `request.id` `record.NAME` `envelope.NAME` `xml:PATH`";
 const ACKS: AckKeys = AckKeys { ack: &ACK, timeout: &ACK_TIMEOUT };
 
 impl Named for UnknownFields {
@@ -250,7 +251,9 @@ fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<Co
         check_type(&section, kind, source, &written.span);
     }
     let times = rules::read_times(&mut section, kind, source.as_ref());
-    let coerce = rules::read_coerce(&mut section, kind);
+    // Each value in XML is a text.
+    let is_text_of_other = source.as_ref().is_some_and(Source::is_xml) && kind.is_some_and(rules::may_coerce);
+    let coerce = rules::read_coerce(&mut section, kind) || is_text_of_other;
     let rules = rules::read(&mut section, kind, &times, source.as_ref());
     section.finish();
     Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, times, coerce, rules })
@@ -363,6 +366,33 @@ pub(super) fn check_envelopes(root: &Section<'_>, streams: &Streams, routes: &[R
             "[stream.{stream}] keeps {kept}, but no route of the stream has collect = {{ items = \"...\" }}"
         );
         root.add_faults(vec![origin.place.fault(text)]);
+    }
+}
+
+/// Adds a fault for each stream with values of XML items if no route collects such items into it, and for
+/// each path that a route cannot use.
+pub(super) fn check_xml(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
+    for (index, (stream, origin)) in streams.specs.iter().zip(&streams.origins).enumerate() {
+        let kept: Vec<_> = sources_of(stream).filter(|source| source.is_xml()).map(Source::name).collect();
+        let items = |route: &RouteSpec| match &route.handler {
+            HandlerSpec::Collect(spec) if route.stream == Some(index) => spec.xml.clone(),
+            _ => None,
+        };
+        let collecting: Vec<_> = routes.iter().filter_map(items).collect();
+        let name = &stream.name;
+        if let Some(kept) = kept.first().filter(|_| !routes.is_empty() && collecting.is_empty()) {
+            let text = format!(
+                "[stream.{name}] keeps {kept}, but no route of the stream has collect = {{ each = \"...\" }}"
+            );
+            root.add_faults(vec![origin.place.fault(text)]);
+        }
+        for items in collecting {
+            if let Err(reason) = items.compile(kept.iter().map(|kept| &kept[XML_FIELD.len()..])) {
+                root.add_faults(vec![
+                    origin.place.fault(format!("[stream.{name}] keeps values in XML: {reason}")),
+                ]);
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::batch::{Batch, DocumentPlan};
 use super::reply::ReplyPlan;
 use super::text::utf8;
+use super::xml::XmlPlan;
 use crate::handler::items::{Item, SplitError};
 use crate::options::{CollectSpec, MediaTypes};
 use crate::row::{FoundValues, PathTree, StreamPlan};
@@ -18,6 +19,8 @@ pub(in crate::handler) struct CollectPlan {
     pub(in crate::handler) stream: Rc<StreamPlan>,
     pub(in crate::handler) types: MediaTypes,
     pub(in crate::handler) reply: ReplyPlan,
+    /// The items of an XML body.
+    xml: Option<XmlPlan>,
     documents: Option<DocumentPlan>,
     /// The path of the base64 text that contains an item.
     base64: Option<PathTree>,
@@ -29,8 +32,20 @@ impl CollectPlan {
             stream: stream.clone(),
             types: spec.types.clone(),
             reply: ReplyPlan::new(&spec.reply),
+            xml: spec.xml.as_ref().and_then(|items| XmlPlan::new(items, &stream.fields.names)),
             documents: spec.items.as_ref().map(|items| DocumentPlan::new(items, &stream.envelope)),
             base64: spec.base64.as_ref().map(|path| PathTree::of([path])),
+        }
+    }
+
+    /// Returns the JSON of a body. The items of an XML body become JSON.
+    ///
+    /// # Errors
+    /// The body is not XML, or it has no item.
+    pub(in crate::handler) fn json<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, SplitError> {
+        match &self.xml {
+            None => Ok(Cow::Borrowed(body)),
+            Some(xml) => xml.items(body).map(Cow::Owned).map_err(SplitError::Malformed),
         }
     }
 

@@ -18,8 +18,8 @@ pub use field_path::FieldPath;
 pub(crate) use field_path::pointer_to;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
 pub(crate) use rules::{Owned, network};
-pub use source::Source;
 pub(crate) use source::named;
+pub use source::{Source, XML_FIELD};
 pub use tls_part::TlsPart;
 
 /// The name of the key column in a schema. No column of a table can have this name.

@@ -8,6 +8,9 @@ use tollgate_log::{ColumnOrigin, ColumnType};
 use super::field_path::FieldPath;
 use super::tls_part::TlsPart;
 
+/// The beginning of the name of a field that is a value in an XML item.
+pub const XML_FIELD: &str = "xml:";
+
 /// The source of the value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -123,7 +126,7 @@ const CLAIMS: &str = "request.auth.claims.";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 35] = [
+    pub const NAMES: [&'static str; 36] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -156,13 +159,14 @@ impl Source {
         "record.NAME",
         "record",
         "envelope.NAME",
+        "xml:PATH",
         "log.id",
         LOG_SEQUENCE,
         "log.node",
     ];
 
     /// The names of sources that may be a key.
-    pub const KEY_NAMES: [&'static str; 7] = [
+    pub const KEY_NAMES: [&'static str; 8] = [
         "request.header.NAME",
         "request.query.NAME",
         "request.cookie.NAME",
@@ -170,6 +174,7 @@ impl Source {
         "request.id",
         "record.NAME",
         "envelope.NAME",
+        "xml:PATH",
     ];
 
     /// Returns the source with this name.
@@ -182,6 +187,9 @@ impl Source {
         }
         if let Some(field) = name.strip_prefix("record.") {
             return FieldPath::parse(field).ok().map(Self::RecordField);
+        }
+        if name.len() > XML_FIELD.len() && name.starts_with(XML_FIELD) {
+            return Some(Self::RecordField(FieldPath::of_name(name)));
         }
         if let Some(field) = name.strip_prefix("envelope.") {
             return FieldPath::parse(field).ok().map(Self::EnvelopeField);
@@ -209,6 +217,7 @@ impl Source {
             Self::RequestCookie(name) => format!("request.cookie.{name}"),
             Self::RequestParam(name) => format!("request.param.{name}"),
             Self::RequestAuthClaim(path) => format!("{CLAIMS}{path}"),
+            Self::RecordField(path) if self.is_xml() => path.to_string(),
             Self::RecordField(path) => format!("record.{path}"),
             Self::EnvelopeField(path) => format!("envelope.{path}"),
             plain => {
@@ -288,9 +297,15 @@ impl Source {
         }
     }
 
+    /// Returns whether the source is a value in an XML item.
+    pub fn is_xml(&self) -> bool {
+        matches!(self, Self::RecordField(path) if path.tokens()[0].starts_with(XML_FIELD))
+    }
+
     /// Returns the source that a name with a dot was probably meant to be.
     pub fn dotted(&self) -> Option<String> {
         match self {
+            Self::RecordField(_) if self.is_xml() => None,
             Self::RecordField(path) => path.dotted().map(|pointer| format!("record.{pointer}")),
             Self::RequestAuthClaim(path) => path.dotted().map(|pointer| format!("{CLAIMS}{pointer}")),
             Self::EnvelopeField(path) => path.dotted().map(|pointer| format!("envelope.{pointer}")),

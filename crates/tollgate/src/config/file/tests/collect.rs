@@ -22,8 +22,8 @@ fn faults_of_the_table_are_told() {
     check_table(
         "{ types = [\"json\", \"a/b; q=1\"], items = \"\", base64 = \"/a~2\" }",
         &[
-            "t.toml:6:22: types in collect has \"json\", allowed is a list of media types, \"type/*\", \"*/*\", \"default\", \"none\"",
-            "t.toml:6:30: types in collect has \"a/b; q=1\", allowed is a list of media types, \"type/*\", \"*/*\", \"default\", \"none\"",
+            "t.toml:6:22: types in collect has \"json\", allowed is a list of media types, \"type/*\", \"*/*\", \"default\", \"xml\", \"none\"",
+            "t.toml:6:30: types in collect has \"a/b; q=1\", allowed is a list of media types, \"type/*\", \"*/*\", \"default\", \"xml\", \"none\"",
             "t.toml:6:51: items in collect is \"\": the name of a field is empty",
             "t.toml:6:64: base64 in collect is \"/a~2\": ~ stands only before 0 or 1 in a JSON Pointer (RFC 6901)",
         ],

@@ -117,6 +117,36 @@ return {
 }
 
 #[test]
+fn a_test_posts_xml_to_a_route_that_collects_it() {
+    let config = r#"
+[stream.events]
+columns = [
+  { name = "kind", type = "text", from = "xml:@kind" },
+  { name = "n", type = "int", from = "xml:e:n" },
+]
+[[route]]
+path = "/events"
+stream = "events"
+collect = { each = "/events/event", namespaces = { e = "urn:e" } }
+"#;
+    let tests = r#"
+return {
+  ["xml becomes rows"] = function(t)
+    local event = { tag = "event", attr = { kind = "a" }, { tag = "n", attr = { xmlns = "urn:e" }, 7 } }
+    local reply = t:request{ path = "/events", xml = { tag = "events", event, { tag = "event" } } }
+    t.equal(reply.records, { { ["xml:@kind"] = "a", ["xml:e:n"] = "7" }, {} })
+    reply = t:request{ path = "/events", xml = "<events><event><n xmlns='urn:e'>x</n></event></events>" }
+    t.equal(reply.json.rejected_count, 1)
+    t.equal(t:request{ path = "/events", xml = "<events>" }.status, 400)
+  end,
+}
+"#;
+    let app = App::new(config, &[("tests/all.luau", tests)]);
+    let (code, text) = run(&app, &[]);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
 fn routes_answer_tests_as_they_answer_clients_and_nothing_is_left() {
     let app = app(r#"
 local function told(t, request, status, body)

@@ -30,7 +30,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance upgrades
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance upgrades relaxng-oracles relaxng-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -457,6 +457,18 @@ access-log: build
 # `make bench BEFORE=path/to/tollgate` also runs another build in the same rounds.
 bench: build
 	bench/run.py $(if $(CASE),--case $(CASE)) $(if $(BEFORE),--before $(BEFORE))
+
+# Compares the verdicts on random schemas and documents with Jing, and counts the differences from xmllint. Debian's
+# packages are installed if they are missing (as root). `make relaxng-oracles COUNT=10000 FIRST=5000` tries others.
+relaxng-oracles:
+	@which jing xmllint >/dev/null || { apt-get update && apt-get install -y --no-install-recommends jing libxml2-utils default-jdk-headless; }
+	$(CARGO) build --release --locked -p tollgate-relaxng --example cases
+	tests/relaxng/oracles.py $(if $(COUNT),--count $(COUNT)) $(if $(FIRST),--first $(FIRST))
+
+# Validation of 20,000 orders by RELAX NG, next to Woodstox with MSV, and xmllint. Maven fetches the jars. Runs for a
+# minute.
+relaxng-bench:
+	bench/study.py relaxng
 
 # Draws the processor time of a request by its use, measured with perf.
 where: build

@@ -1,5 +1,5 @@
 //! Writes random schemas in both syntaxes, with documents, into a folder, and prints a verdict for each file.
-//! `make relaxng-oracles` compares the verdicts with those of other validators.
+//! `make relaxng-oracles` compares the verdicts with the verdicts of other validators.
 //!
 //! Arguments: the folder, the first seed, the number of schemas.
 

@@ -1,5 +1,5 @@
-//! Faults of schemas and of documents. A fault of a schema is the operator's, and a fault of a document is the
-//! client's.
+//! Faults of schemas and of documents. A fault of a schema is the operator's, and a fault of a document is
+//! the client's.
 
 use std::fmt;
 

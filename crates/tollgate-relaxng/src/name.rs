@@ -72,8 +72,8 @@ pub(crate) fn collapsed(text: &str) -> String {
     result
 }
 
-/// Whether two short texts are the same. This needs no call of a library function, whose start costs more than
-/// the comparison of a name.
+/// Whether two short texts are the same. This needs no call of a library function, whose start costs more
+/// than the comparison of a name.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len() != other.len() {

@@ -18,7 +18,8 @@ use reference::Reference;
 /// The number of documents that are tried with one schema.
 const DOCUMENTS: usize = 4;
 
-/// Compares verdicts on documents of a schema. The automaton is tiny, so that it is emptied in between.
+/// Compares verdicts on documents of a schema. The second automaton is tiny, so it becomes full and is
+/// emptied.
 pub fn check(input: &[u8]) {
     let mut choices = Choices::new(input);
     let grammar = schema::grammar(&mut choices);

@@ -18,7 +18,7 @@ pub struct Name {
 pub enum Class {
     /// One name.
     Name(Name),
-    /// Any name but those of the class.
+    /// Any name that is not in the class.
     Any(Option<Box<Class>>),
     /// The names of a namespace but one.
     Of(&'static str, Option<Name>),

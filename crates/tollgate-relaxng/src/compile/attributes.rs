@@ -1,11 +1,11 @@
-//! Attributes of a group with the same name (section 7.3), and elements and text of an interleave that cannot
-//! be told apart (section 7.4).
+//! Attributes of a group with the same name (section 7.3), and elements and text of an interleave that look
+//! alike (section 7.4).
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::pattern::{Grammar, Id, NameSet, Pattern};
-use crate::syntax::{At, Fault};
+use crate::syntax::{At, SchemaFault};
 
 pub(super) struct Overlaps<'a> {
     grammar: &'a Grammar,
@@ -44,7 +44,7 @@ impl<'a> Overlaps<'a> {
     }
 
     /// Checks `id` and its parts. `at` is the place of the element around it.
-    pub(super) fn check(&mut self, id: Id, at: At) -> Result<(), Fault> {
+    pub(super) fn check(&mut self, id: Id, at: At) -> Result<(), SchemaFault> {
         if !self.checked.insert(id) {
             return Ok(());
         }
@@ -75,19 +75,19 @@ impl<'a> Overlaps<'a> {
     }
 
     /// Compares each part with the parts before it.
-    fn check_parts(&mut self, parts: &[Id], is_interleave: bool, at: At) -> Result<(), Fault> {
+    fn check_parts(&mut self, parts: &[Id], is_interleave: bool, at: At) -> Result<(), SchemaFault> {
         let mut before = Leaves::default();
         let mut names = Names::default();
         for part in parts {
             let own = self.leaves(*part);
             if is_interleave && own.has_text && before.has_text {
-                return Err(Fault::new(at, "text occurs in two parts of an interleave"));
+                return Err(SchemaFault::new(at, "text occurs in two parts of an interleave"));
             }
             for attribute in &own.attributes {
                 let declaration = &self.grammar.attributes[*attribute as usize];
                 if self.overlaps(&declaration.names, &names.attributes, at)? {
                     let text = "the attribute has the name of another attribute of the same element";
-                    return Err(Fault::new(declaration.at, text));
+                    return Err(SchemaFault::new(declaration.at, text));
                 }
             }
             if is_interleave {
@@ -95,7 +95,7 @@ impl<'a> Overlaps<'a> {
                     let declaration = &self.grammar.elements[*element as usize].declaration;
                     if self.overlaps(&declaration.names, &names.elements, at)? {
                         let text = "the element has the name of an element in another part of an interleave";
-                        return Err(Fault::new(declaration.at, text));
+                        return Err(SchemaFault::new(declaration.at, text));
                     }
                 }
                 names
@@ -109,7 +109,7 @@ impl<'a> Overlaps<'a> {
     }
 
     /// Whether `set` has a name of the sets before. Single names are compared at once.
-    fn overlaps(&mut self, set: &NameSet, before: &Sets<'_>, at: At) -> Result<bool, Fault> {
+    fn overlaps(&mut self, set: &NameSet, before: &Sets<'_>, at: At) -> Result<bool, SchemaFault> {
         if let NameSet::One(symbol) = set
             && before.single.contains(symbol)
         {
@@ -123,7 +123,7 @@ impl<'a> Overlaps<'a> {
         if self.comparisons > self.comparisons_max {
             let text =
                 format!("the schema needs too many comparisons of names: limit {}", self.comparisons_max);
-            return Err(Fault::new(at, text));
+            return Err(SchemaFault::new(at, text));
         }
         let has_many = before.many.iter().any(|other| set.overlaps(other));
         let has_single =

@@ -1,6 +1,6 @@
-//! Builds the simplified patterns. References to definitions are replaced by their patterns, which are shared,
-//! so that nothing grows by expansion. The content of elements is built later, because it may refer back to its
-//! element (section 4.19).
+//! Builds the simplified patterns. References to definitions are replaced by their patterns, which are
+//! shared, so that nothing grows by expansion. The content of elements is built later, because it may refer
+//! back to its element (section 4.19).
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::grammars::{self, Definition};
 use super::name_class;
 use crate::datatype::Datatype;
 use crate::pattern::{Arena, Declaration, Element, Grammar, Id, Label, Names, Pattern};
-use crate::syntax::{self, At, Combine, Data, Fault, NameClass, Node, Part, Reference, Value};
+use crate::syntax::{self, At, Combine, Data, NameClass, Node, Part, Reference, SchemaFault, WrittenValue};
 
 pub(super) struct Builder<'f, 'l> {
     files: &'f mut Files<'l>,
@@ -75,7 +75,7 @@ impl<'f, 'l> Builder<'f, 'l> {
         }
     }
 
-    pub(super) fn build(mut self, root: &Part) -> Result<Grammar, Fault> {
+    pub(super) fn build(mut self, root: &Part) -> Result<Grammar, SchemaFault> {
         let start = self.pattern(root, OUTSIDE)?;
         self.build_contents()?;
         self.build_unreachable()?;
@@ -83,7 +83,7 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(self.grammar(start))
     }
 
-    fn build_contents(&mut self) -> Result<(), Fault> {
+    fn build_contents(&mut self) -> Result<(), SchemaFault> {
         while let Some(Content { element, part, scope, open }) = self.waiting.pop_front() {
             self.files.set_open(open);
             self.elements[element as usize].2 = self.pattern(&part, scope)?;
@@ -92,7 +92,7 @@ impl<'f, 'l> Builder<'f, 'l> {
     }
 
     /// Builds definitions that nothing refers to. Their references must exist nevertheless (section 4.18).
-    fn build_unreachable(&mut self) -> Result<(), Fault> {
+    fn build_unreachable(&mut self) -> Result<(), SchemaFault> {
         self.is_unreachable = true;
         let mut scope = 0;
         while scope < self.scopes.len() {
@@ -131,23 +131,26 @@ impl<'f, 'l> Builder<'f, 'l> {
     }
 
     /// Checks the bounds of the schema. The sets of names need memory for names times name classes.
-    fn check_size(&self, at: At) -> Result<(), Fault> {
+    fn check_size(&self, at: At) -> Result<(), SchemaFault> {
         let limit = self.files.limits().patterns_max;
         let size = self.arena.size() + self.sets * self.names.len() / 64;
         if size > limit {
-            return Err(Fault::new(at, format!("the schema has too many patterns: {size}, limit {limit}")));
+            return Err(SchemaFault::new(
+                at,
+                format!("the schema has too many patterns: {size}, limit {limit}"),
+            ));
         }
         if self.arena.is_too_deep() {
-            return Err(Fault::new(at, "patterns are nested too deeply"));
+            return Err(SchemaFault::new(at, "patterns are nested too deeply"));
         }
         Ok(())
     }
 
-    fn pattern(&mut self, node: &Node, scope: usize) -> Result<Id, Fault> {
+    fn pattern(&mut self, node: &Node, scope: usize) -> Result<Id, SchemaFault> {
         let depth_max = self.files.limits().depth_max;
         if self.depth >= depth_max {
             let text = format!("patterns are nested too deeply: limit {depth_max} levels with definitions");
-            return Err(Fault::new(node.at, text));
+            return Err(SchemaFault::new(node.at, text));
         }
         self.check_size(node.at)?;
         self.depth += 1;
@@ -156,8 +159,8 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(built)
     }
 
-    fn shallow(&mut self, node: &Node, scope: usize) -> Result<Id, Fault> {
-        use syntax::Pattern as Written;
+    fn shallow(&mut self, node: &Node, scope: usize) -> Result<Id, SchemaFault> {
+        use syntax::WrittenPattern as Written;
         Ok(match &node.pattern {
             Written::Empty => Id::EMPTY,
             Written::Text => Id::TEXT,
@@ -200,7 +203,10 @@ impl<'f, 'l> Builder<'f, 'l> {
             Written::Ref(name) => self.reference(node.at, name, scope)?,
             Written::ParentRef(name) => {
                 if scope == OUTSIDE || self.scopes[scope].parent == OUTSIDE {
-                    return Err(Fault::new(node.at, "reference to a parent grammar, but there is none"));
+                    return Err(SchemaFault::new(
+                        node.at,
+                        "reference to a parent grammar, but there is none",
+                    ));
                 }
                 self.reference(node.at, name, self.scopes[scope].parent)?
             }
@@ -210,14 +216,18 @@ impl<'f, 'l> Builder<'f, 'l> {
             Written::Grammar(grammar) => {
                 let inner = self.enter_grammar(grammar, scope)?;
                 let start = self.scopes[inner].by_name.get(&None).copied();
-                let start = start.ok_or_else(|| Fault::new(node.at, "the grammar has no start"))?;
+                let start = start.ok_or_else(|| SchemaFault::new(node.at, "the grammar has no start"))?;
                 self.define(inner, start, node.at)?
             }
         })
     }
 
     /// Adds the scope of a grammar, with its definitions in the order of the files.
-    fn enter_grammar(&mut self, grammar: &syntax::Grammar, parent: usize) -> Result<usize, Fault> {
+    fn enter_grammar(
+        &mut self,
+        grammar: &syntax::WrittenGrammar,
+        parent: usize,
+    ) -> Result<usize, SchemaFault> {
         let mut definitions: Vec<_> = grammars::definitions(grammar, self.files)?.into_iter().collect();
         definitions.sort_by_key(|(_, definition)| {
             let At { file, line, column } = definition.at;
@@ -230,11 +240,17 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(self.scopes.len() - 1)
     }
 
-    fn parts(&mut self, parts: &[Part], scope: usize) -> Result<Vec<Id>, Fault> {
+    fn parts(&mut self, parts: &[Part], scope: usize) -> Result<Vec<Id>, SchemaFault> {
         parts.iter().map(|part| self.pattern(part, scope)).collect()
     }
 
-    fn element(&mut self, at: At, class: &NameClass, content: &Part, scope: usize) -> Result<Id, Fault> {
+    fn element(
+        &mut self,
+        at: At,
+        class: &NameClass,
+        content: &Part,
+        scope: usize,
+    ) -> Result<Id, SchemaFault> {
         name_class::check(class, false, at)?;
         self.add_names(class);
         let element = index(self.elements.len());
@@ -244,7 +260,13 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(self.arena.intern(Pattern::Element(element)))
     }
 
-    fn attribute(&mut self, at: At, class: &NameClass, content: &Part, scope: usize) -> Result<Id, Fault> {
+    fn attribute(
+        &mut self,
+        at: At,
+        class: &NameClass,
+        content: &Part,
+        scope: usize,
+    ) -> Result<Id, SchemaFault> {
         name_class::check(class, true, at)?;
         self.add_names(class);
         let content = self.pattern(content, scope)?;
@@ -261,11 +283,11 @@ impl<'f, 'l> Builder<'f, 'l> {
         self.sets += usize::from(!matches!(class, NameClass::Name { .. }));
     }
 
-    fn value(&mut self, at: At, value: &Value) -> Result<Id, Fault> {
+    fn value(&mut self, at: At, value: &WrittenValue) -> Result<Id, SchemaFault> {
         let datatype = Datatype::new(&value.datatype.library, &value.datatype.name, &[]);
-        let datatype = datatype.map_err(|text| Fault::new(at, text))?;
+        let datatype = datatype.map_err(|text| SchemaFault::new(at, text))?;
         let Some(own) = datatype.value(&value.text, &*value.prefixes) else {
-            return Err(Fault::new(
+            return Err(SchemaFault::new(
                 at,
                 format!("\"{}\" is not a value of \"{}\"", value.text, datatype.name()),
             ));
@@ -274,9 +296,9 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(self.arena.intern(Pattern::Value(index(self.values.len() - 1))))
     }
 
-    fn data(&mut self, at: At, data: &Data, scope: usize) -> Result<Id, Fault> {
+    fn data(&mut self, at: At, data: &Data, scope: usize) -> Result<Id, SchemaFault> {
         let datatype = Datatype::new(&data.datatype.library, &data.datatype.name, &data.parameters);
-        let datatype = datatype.map_err(|text| Fault::new(at, text))?;
+        let datatype = datatype.map_err(|text| SchemaFault::new(at, text))?;
         let except = match &data.except {
             None => None,
             // An exception that allows nothing excepts nothing (section 4.20).
@@ -286,20 +308,21 @@ impl<'f, 'l> Builder<'f, 'l> {
         Ok(self.arena.intern(Pattern::Data(index(self.data.len() - 1), except)))
     }
 
-    fn external(&mut self, at: At, file: &Reference, scope: usize) -> Result<Id, Fault> {
+    fn external(&mut self, at: At, file: &Reference, scope: usize) -> Result<Id, SchemaFault> {
         let root = self.files.enter(file, at)?;
         let built = self.pattern(&root, scope)?;
         self.files.leave();
         Ok(built)
     }
 
-    fn reference(&mut self, at: At, name: &str, scope: usize) -> Result<Id, Fault> {
+    fn reference(&mut self, at: At, name: &str, scope: usize) -> Result<Id, SchemaFault> {
         let found = self.scopes[scope].by_name.get(&Some(name.to_owned())).copied();
-        let index = found.ok_or_else(|| Fault::new(at, format!("definition \"{name}\" does not exist")))?;
+        let index =
+            found.ok_or_else(|| SchemaFault::new(at, format!("definition \"{name}\" does not exist")))?;
         self.define(scope, index, at)
     }
 
-    fn define(&mut self, scope: usize, index: usize, at: At) -> Result<Id, Fault> {
+    fn define(&mut self, scope: usize, index: usize, at: At) -> Result<Id, SchemaFault> {
         let state = std::mem::replace(&mut self.scopes[scope].defines[index], State::Open);
         let definition = match state {
             State::Done(id) => {
@@ -309,7 +332,7 @@ impl<'f, 'l> Builder<'f, 'l> {
             // The specification removes unreachable definitions before it looks for loops.
             State::Open if self.is_unreachable => return Ok(Id::NOT_ALLOWED),
             State::Open => {
-                return Err(Fault::new(at, "the definition refers to itself outside of an element"));
+                return Err(SchemaFault::new(at, "the definition refers to itself outside of an element"));
             }
             State::Waiting(definition) => definition,
         };

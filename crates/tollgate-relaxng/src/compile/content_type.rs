@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::pattern::{Grammar, Id, Pattern};
-use crate::syntax::{At, Fault};
+use crate::syntax::{At, SchemaFault};
 
 /// The content types, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,12 +24,12 @@ impl<'a> ContentTypes<'a> {
     }
 
     /// Checks the content of the element at the place `at`.
-    pub(super) fn check(&mut self, content: Id, at: At) -> Result<(), Fault> {
+    pub(super) fn check(&mut self, content: Id, at: At) -> Result<(), SchemaFault> {
         let checked = self.content_type(content, at);
         checked.map(|_| ())
     }
 
-    fn content_type(&mut self, id: Id, at: At) -> Result<ContentType, Fault> {
+    fn content_type(&mut self, id: Id, at: At) -> Result<ContentType, SchemaFault> {
         if let Some(known) = self.known.get(&id) {
             return Ok(*known);
         }
@@ -73,7 +73,7 @@ impl<'a> ContentTypes<'a> {
     }
 
     /// Joins the members of a group without recursion along its rest.
-    fn of_group(&mut self, group: Id, at: At) -> Result<ContentType, Fault> {
+    fn of_group(&mut self, group: Id, at: At) -> Result<ContentType, SchemaFault> {
         let (mut joined, mut last) = (ContentType::Empty, group);
         while let Pattern::Group(first, rest) = *self.grammar.arena.pattern(last) {
             joined = join(joined, self.content_type(first, at)?, at)?;
@@ -84,14 +84,13 @@ impl<'a> ContentTypes<'a> {
 }
 
 /// Joins the types of two parts of a group.
-fn join(own: ContentType, other: ContentType, at: At) -> Result<ContentType, Fault> {
+fn join(own: ContentType, other: ContentType, at: At) -> Result<ContentType, SchemaFault> {
     let is_groupable = own == ContentType::Empty
         || other == ContentType::Empty
         || (own == ContentType::Complex && other == ContentType::Complex);
     if is_groupable {
         return Ok(own.max(other));
     }
-    let text = "a datatype, value or list stands beside elements, text or another value in the content; \
-                use \"text\", or an element or list around it";
-    Err(Fault::new(at, text))
+    let text = "a value stands beside elements, text or a value; put an element or a list around it";
+    Err(SchemaFault::new(at, text))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::pattern::{Grammar, Id, Pattern};
-use crate::syntax::{At, Fault};
+use crate::syntax::{At, SchemaFault};
 
 /// The patterns around a place, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Checks `id` and its parts. `at` is the place of the element around it.
-    pub(super) fn check(&mut self, id: Id, within: Within, at: At) -> Result<(), Fault> {
+    pub(super) fn check(&mut self, id: Id, within: Within, at: At) -> Result<(), SchemaFault> {
         if !self.seen.insert((id, within)) {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<'a> Contents<'a> {
             _ => at,
         };
         if let Some(outer) = forbidden(pattern, within) {
-            return Err(Fault::new(at, format!("{} is not allowed in {outer}", name(pattern))));
+            return Err(SchemaFault::new(at, format!("{} is not allowed in {outer}", name(pattern))));
         }
         match pattern {
             Pattern::Choice(parts) => parts.iter().try_for_each(|part| self.check(*part, within, at)),
@@ -66,7 +66,7 @@ impl<'a> Contents<'a> {
                 let is_infinite = grammar.attributes[*attribute as usize].is_infinite;
                 if is_infinite && !within.has(Within::ONE_OR_MORE) {
                     let text = "an attribute with any number of names is not repeated; write \"+\" or \"*\"";
-                    return Err(Fault::new(at, text));
+                    return Err(SchemaFault::new(at, text));
                 }
                 self.check(*content, Within::ATTRIBUTE, at)
             }
@@ -76,7 +76,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Checks the members of a group without recursion along its rest.
-    fn check_group(&mut self, group: Id, within: Within, at: At) -> Result<(), Fault> {
+    fn check_group(&mut self, group: Id, within: Within, at: At) -> Result<(), SchemaFault> {
         let mut last = group;
         while let Pattern::Group(first, rest) = *self.grammar.arena.pattern(last) {
             self.check(first, within, at)?;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::SchemaLimits;
-use crate::schema::{Loader, Source};
-use crate::syntax::{self, At, Fault, File, Part, Reference};
+use crate::source::{Loader, Source};
+use crate::syntax::{self, At, File, Part, Reference, SchemaFault};
 
 pub(super) struct Files<'a> {
     loader: &'a dyn Loader,
@@ -32,7 +32,7 @@ impl<'a> Files<'a> {
     }
 
     /// Reads the file that the caller gave.
-    pub(super) fn first(&mut self, source: &Source<'_>) -> Result<Part, Fault> {
+    pub(super) fn first(&mut self, source: &Source<'_>) -> Result<Part, SchemaFault> {
         Rc::make_mut(&mut self.open).push(source.path.to_owned());
         self.read(source.path, source.text, "", At::default())
     }
@@ -41,12 +41,13 @@ impl<'a> Files<'a> {
     ///
     /// # Errors
     /// The file includes itself, cannot be loaded, exceeds a limit or is malformed.
-    pub(super) fn enter(&mut self, reference: &Reference, at: At) -> Result<Part, Fault> {
+    pub(super) fn enter(&mut self, reference: &Reference, at: At) -> Result<Part, SchemaFault> {
         if self.open.contains(&reference.path) {
-            return Err(Fault::new(at, format!("file \"{}\" includes itself", reference.path)));
+            return Err(SchemaFault::new(at, format!("file \"{}\" includes itself", reference.path)));
         }
         let text = self.loader.load(&reference.path);
-        let text = text.map_err(|reason| Fault::new(at, format!("file \"{}\": {reason}", reference.path)))?;
+        let text =
+            text.map_err(|reason| SchemaFault::new(at, format!("file \"{}\": {reason}", reference.path)))?;
         Rc::make_mut(&mut self.open).push(reference.path.clone());
         self.read(&reference.path, &text, &reference.namespace, at)
     }
@@ -64,19 +65,22 @@ impl<'a> Files<'a> {
         self.open = open;
     }
 
-    fn read(&mut self, path: &str, text: &str, namespace: &str, at: At) -> Result<Part, Fault> {
+    fn read(&mut self, path: &str, text: &str, namespace: &str, at: At) -> Result<Part, SchemaFault> {
         let SchemaLimits { bytes_max, files_max, .. } = *self.limits;
         self.bytes += text.len();
         if self.names.len() >= files_max {
-            return Err(Fault::new(at, format!("the schema has too many files: limit {files_max} files")));
+            return Err(SchemaFault::new(
+                at,
+                format!("the schema has too many files: limit {files_max} files"),
+            ));
         }
         let index = u16::try_from(self.names.len()).map_err(|_| {
-            Fault::new(at, format!("the schema has too many files: limit {} files", u16::MAX))
+            SchemaFault::new(at, format!("the schema has too many files: limit {} files", u16::MAX))
         })?;
         self.names.push(path.to_owned());
         if self.bytes > bytes_max {
             let text = format!("the schema is too large: {} bytes, limit {bytes_max} bytes", self.bytes);
-            return Err(Fault::new(at, text));
+            return Err(SchemaFault::new(at, text));
         }
         syntax::read(File { path, index, text, namespace, limits: self.limits })
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::files::Files;
-use crate::syntax::{At, Combine, Component, Define, Fault, Grammar, Part, Pattern};
+use crate::syntax::{At, Combine, Component, Define, Part, SchemaFault, WrittenGrammar, WrittenPattern};
 
 /// The definitions of a grammar by name. `None` is `start`.
 pub(super) type Definitions = HashMap<Option<String>, Definition>;
@@ -20,7 +20,10 @@ pub(super) struct Definition {
 }
 
 /// Collects the definitions of a grammar.
-pub(super) fn definitions(grammar: &Grammar, files: &mut Files<'_>) -> Result<Definitions, Fault> {
+pub(super) fn definitions(
+    grammar: &WrittenGrammar,
+    files: &mut Files<'_>,
+) -> Result<Definitions, SchemaFault> {
     let mut definitions = Definitions::new();
     for define in flattened(&grammar.components, files)? {
         add(&mut definitions, define)?;
@@ -28,7 +31,7 @@ pub(super) fn definitions(grammar: &Grammar, files: &mut Files<'_>) -> Result<De
     Ok(definitions)
 }
 
-fn add(definitions: &mut Definitions, define: Define) -> Result<(), Fault> {
+fn add(definitions: &mut Definitions, define: Define) -> Result<(), SchemaFault> {
     let described = described(define.name.as_ref());
     let Define { at, name, combine, body } = define;
     let known = definitions.entry(name).or_insert_with(|| Definition {
@@ -40,11 +43,11 @@ fn add(definitions: &mut Definitions, define: Define) -> Result<(), Fault> {
     match combine {
         None if known.has_plain => {
             let text = format!("{described} is defined twice; combine the definitions with \"|=\" or \"&=\"");
-            return Err(Fault::new(at, text));
+            return Err(SchemaFault::new(at, text));
         }
         None => known.has_plain = true,
         Some(combine) if known.combine.is_some_and(|own| own != combine) => {
-            return Err(Fault::new(at, format!("{described} is combined by choice and by interleave")));
+            return Err(SchemaFault::new(at, format!("{described} is combined by choice and by interleave")));
         }
         Some(combine) => known.combine = Some(combine),
     }
@@ -57,17 +60,17 @@ fn described(name: Option<&String>) -> String {
 }
 
 /// Returns the definitions of components and of the files that they include.
-fn flattened(components: &[Component], files: &mut Files<'_>) -> Result<Vec<Define>, Fault> {
+fn flattened(components: &[Component], files: &mut Files<'_>) -> Result<Vec<Define>, SchemaFault> {
     let mut defines = Vec::new();
     for component in components {
         match component {
             Component::Define(define) => defines.push(define.clone()),
             Component::Include { at, file, overrides } => {
                 let root = files.enter(file, *at)?;
-                let Pattern::Grammar(grammar) = &root.pattern else {
+                let WrittenPattern::Grammar(grammar) = &root.pattern else {
                     let text =
                         format!("file \"{}\" contains no grammar; use an external reference", file.path);
-                    return Err(Fault::new(*at, text));
+                    return Err(SchemaFault::new(*at, text));
                 };
                 let included = flattened(&grammar.components, files)?;
                 files.leave();
@@ -78,8 +81,8 @@ fn flattened(components: &[Component], files: &mut Files<'_>) -> Result<Vec<Defi
     Ok(defines)
 }
 
-/// Adds the included definitions to `defines`, with the overrides in place of those of the same name.
-fn replace(included: &[Define], overrides: &[Define], defines: &mut Vec<Define>) -> Result<(), Fault> {
+/// Adds the included definitions to `defines`, with each override in place of the definitions of its name.
+fn replace(included: &[Define], overrides: &[Define], defines: &mut Vec<Define>) -> Result<(), SchemaFault> {
     let mut is_used: HashMap<Option<&str>, bool> =
         overrides.iter().map(|define| (define.name.as_deref(), false)).collect();
     for define in included {
@@ -90,7 +93,10 @@ fn replace(included: &[Define], overrides: &[Define], defines: &mut Vec<Define>)
     for define in overrides {
         if is_used.get(&define.name.as_deref()) == Some(&false) {
             let described = described(define.name.as_ref());
-            return Err(Fault::new(define.at, format!("{described} overrides nothing in the included file")));
+            return Err(SchemaFault::new(
+                define.at,
+                format!("{described} overrides nothing in the included file"),
+            ));
         }
     }
     defines.extend(included.iter().filter(|define| !is_used.contains_key(&define.name.as_deref())).cloned());

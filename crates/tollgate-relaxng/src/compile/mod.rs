@@ -11,8 +11,8 @@ mod name_class;
 mod restrict;
 
 use crate::pattern::Grammar;
-use crate::schema::{Loader, Source};
-use crate::syntax::Fault;
+use crate::source::{Loader, Source};
+use crate::syntax::SchemaFault;
 use crate::{SchemaError, SchemaLimits};
 use build::Builder;
 use files::Files;
@@ -32,7 +32,7 @@ pub(crate) fn compile(
     })
 }
 
-fn simplified(source: &Source<'_>, files: &mut Files<'_>) -> Result<Grammar, Fault> {
+fn simplified(source: &Source<'_>, files: &mut Files<'_>) -> Result<Grammar, SchemaFault> {
     let root = files.first(source)?;
     let limits = *files.limits();
     let grammar = Builder::new(files).build(&root)?;

@@ -1,6 +1,6 @@
 //! The restrictions of name classes (section 4.16).
 
-use crate::syntax::{At, Fault, NameClass};
+use crate::syntax::{At, NameClass, SchemaFault};
 
 /// What an exception may not contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,10 +11,10 @@ enum Within {
 }
 
 /// Checks the name class of an element or attribute.
-pub(super) fn check(class: &NameClass, is_attribute: bool, at: At) -> Result<(), Fault> {
+pub(super) fn check(class: &NameClass, is_attribute: bool, at: At) -> Result<(), SchemaFault> {
     excepts(class, Within::Nothing)
         .and_then(|()| reserved(class, is_attribute))
-        .map_err(|text| Fault::new(at, text))
+        .map_err(|text| SchemaFault::new(at, text))
 }
 
 fn excepts(class: &NameClass, within: Within) -> Result<(), String> {

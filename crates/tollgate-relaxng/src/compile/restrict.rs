@@ -7,10 +7,10 @@ use super::content_type::ContentTypes;
 use super::contents::{Contents, Within};
 use crate::SchemaLimits;
 use crate::pattern::{Grammar, Id, Pattern};
-use crate::syntax::{At, Fault};
+use crate::syntax::{At, SchemaFault};
 
 /// Checks a simplified schema. `root` is the place of its root.
-pub(super) fn check(grammar: &Grammar, root: At, limits: &SchemaLimits) -> Result<(), Fault> {
+pub(super) fn check(grammar: &Grammar, root: At, limits: &SchemaLimits) -> Result<(), SchemaFault> {
     let mut contents = Contents::new(grammar);
     let mut types = ContentTypes::new(grammar);
     let mut overlaps = Overlaps::new(grammar, limits.comparisons_max);

@@ -274,8 +274,8 @@ fn is_language(text: &str) -> bool {
         && parts.all(|part| is_part(part, u8::is_ascii_alphanumeric))
 }
 
-/// Whether `text` is a URI reference after escapes. XML Schema allows almost any text, so only the scheme, `%`
-/// and `#` are checked.
+/// Whether `text` is a URI reference after escapes. XML Schema allows almost any text, so only the scheme,
+/// `%` and `#` are checked.
 fn is_uri(text: &str) -> bool {
     let has_whole_escapes = text.split('%').skip(1).all(|part| {
         let bytes = part.as_bytes();

@@ -1,4 +1,4 @@
-//! The datatypes: the built-in ones of RELAX NG, and those of XML Schema Part 2 by the guidelines of RELAX NG.
+//! The datatypes: the built-in types of RELAX NG, and the types of XML Schema Part 2.
 //!
 //! `ID`, `IDREF` and `ENTITY` and their lists are checked as names. Whether an ID is unique is not checked.
 
@@ -8,10 +8,12 @@ mod decimal;
 mod duration;
 mod facets;
 mod kind;
+mod namespaces;
 mod regex;
 mod temporal;
 mod value;
 
+pub use namespaces::Namespaces;
 pub(crate) use value::Value;
 
 use facets::Facets;
@@ -19,31 +21,6 @@ use kind::Kind;
 
 /// The URI of the library of XML Schema.
 pub(crate) const XSD: &str = "http://www.w3.org/2001/XMLSchema-datatypes";
-
-/// Resolves prefixes, for values that are qualified names.
-pub trait Namespaces {
-    /// Returns the namespace of `prefix`. The empty prefix stands for names without a prefix.
-    fn namespace(&self, prefix: &str) -> Option<&str>;
-}
-
-/// No prefix is declared.
-impl Namespaces for () {
-    fn namespace(&self, prefix: &str) -> Option<&str> {
-        if prefix.is_empty() { Some("") } else { None }
-    }
-}
-
-impl Namespaces for [(String, String)] {
-    fn namespace(&self, prefix: &str) -> Option<&str> {
-        self.iter().find(|(own, _)| own == prefix).map(|(_, uri)| uri.as_str())
-    }
-}
-
-impl Namespaces for Vec<(String, String)> {
-    fn namespace(&self, prefix: &str) -> Option<&str> {
-        self.as_slice().namespace(prefix)
-    }
-}
 
 /// A datatype with its parameters.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! Translates the regular expressions of XML Schema (Part 2, appendix F) into those of the crate `regex`,
-//! which match in linear time. The size of a compiled expression is bounded.
+//! Translates the regular expressions of XML Schema (Part 2, appendix F) for the crate `regex`, which
+//! matches in linear time. The size of a compiled expression is bounded.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -43,7 +43,11 @@ struct Translation<'a> {
 }
 
 /// The characters of names (`\i`, `\c`), for use inside brackets.
-const NAME_START: &str = r"A-Z_a-z:\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}\x{37F}-\x{1FFF}\x{200C}-\x{200D}\x{2070}-\x{218F}\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}";
+const NAME_START: &str = concat!(
+    r"A-Z_a-z:\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{2FF}\x{370}-\x{37D}",
+    r"\x{37F}-\x{1FFF}\x{200C}-\x{200D}\x{2070}-\x{218F}",
+    r"\x{2C00}-\x{2FEF}\x{3001}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFFD}\x{10000}-\x{EFFFF}",
+);
 const NAME_MORE: &str = r"\-.0-9\x{B7}\x{300}-\x{36F}\x{203F}-\x{2040}";
 
 impl Translation<'_> {

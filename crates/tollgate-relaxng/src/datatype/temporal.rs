@@ -15,7 +15,7 @@ pub(crate) enum Temporal {
     Day,
 }
 
-/// A moment: parts that a type lacks have those of 2000-01-01T00:00:00.
+/// A moment: 2000-01-01T00:00:00 fills the parts that a type lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// Seconds from 1970-01-01T00:00:00, in UTC if there is a zone.

@@ -1,7 +1,7 @@
 //! The store of patterns. Two patterns that are built in the same way have the same [`Id`], so that a
 //! derivative that was seen before is found by its id.
 //!
-//! The constructors apply the rules of sections 4.20 and 4.21 of the specification, and those of algebra that
+//! The constructors apply the rules of sections 4.20 and 4.21 of the specification, and rules of algebra that
 //! keep the number of different derivatives small.
 
 use std::collections::HashMap;
@@ -183,6 +183,7 @@ impl Arena {
         }
         parts.sort_unstable();
         parts.dedup();
+        self.join_contents(&mut parts);
         if parts.first() == Some(&Id::EMPTY) && parts[1..].iter().any(|id| self.facts(*id).is_nullable) {
             parts.remove(0);
         }
@@ -191,6 +192,26 @@ impl Arena {
             [one] => *one,
             _ => self.intern(Pattern::Choice(parts.into())),
         }
+    }
+
+    /// Joins the contents of alternatives that have the same rest after them, so that a state has one form.
+    fn join_contents(&mut self, parts: &mut Vec<Id>) {
+        let after = |own: &Self, id: Id| match *own.pattern(id) {
+            Pattern::After(content, rest) => Some((rest, content)),
+            _ => None,
+        };
+        let mut pairs: Vec<(Id, Id)> = parts.iter().filter_map(|id| after(self, *id)).collect();
+        if pairs.len() < 2 {
+            return;
+        }
+        pairs.sort_unstable();
+        parts.retain(|id| after(self, *id).is_none());
+        for same in pairs.chunk_by(|one, other| one.0 == other.0) {
+            let content = self.choice(same.iter().map(|(_, content)| *content));
+            let joined = self.after(content, same[0].0);
+            parts.push(joined);
+        }
+        parts.sort_unstable();
     }
 
     /// Joins two patterns in order. Groups are nested in their second part only.

@@ -4,8 +4,10 @@ mod arena;
 mod grammar;
 mod name_set;
 mod names;
+mod symbol;
 
 pub(crate) use arena::{Arena, Id, Pattern};
 pub(crate) use grammar::{Declaration, Element, Grammar, Label};
 pub(crate) use name_set::NameSet;
-pub(crate) use names::{Names, Symbol};
+pub(crate) use names::Names;
+pub(crate) use symbol::Symbol;

@@ -11,7 +11,7 @@ pub(crate) enum NameSet {
 }
 
 impl NameSet {
-    /// Makes a set without symbols, with room for `count` symbols.
+    /// Makes an empty set that can hold `count` symbols.
     pub(super) fn none(count: usize) -> Self {
         Self::Many(vec![0; count.div_ceil(64)].into())
     }

@@ -7,18 +7,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::NameSet;
+use super::{NameSet, Symbol};
 use crate::name::{hash, is_same};
 use crate::syntax::NameClass;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Symbol(pub(crate) u32);
-
-impl Symbol {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {

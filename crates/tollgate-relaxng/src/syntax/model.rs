@@ -3,6 +3,8 @@
 
 use std::rc::Rc;
 
+use crate::SchemaLimits;
+
 /// A place in a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct At {
@@ -14,12 +16,12 @@ pub(crate) struct At {
 
 /// A fault with its place.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SchemaFault {
     pub(crate) at: At,
     pub(crate) text: String,
 }
 
-impl Fault {
+impl SchemaFault {
     pub(crate) fn new(at: At, text: impl Into<String>) -> Self {
         Self { at, text: text.into() }
     }
@@ -29,13 +31,13 @@ impl Fault {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) at: At,
-    pub(crate) pattern: Pattern,
+    pub(crate) pattern: WrittenPattern,
 }
 
 pub(crate) type Part = Rc<Node>;
 
 #[derive(Debug)]
-pub(crate) enum Pattern {
+pub(crate) enum WrittenPattern {
     Element(NameClass, Part),
     Attribute(NameClass, Part),
     Group(Vec<Part>),
@@ -51,10 +53,10 @@ pub(crate) enum Pattern {
     Empty,
     Text,
     NotAllowed,
-    Value(Value),
+    Value(WrittenValue),
     Data(Data),
     External(Reference),
-    Grammar(Grammar),
+    Grammar(WrittenGrammar),
 }
 
 /// Another file, with the namespace that it inherits (section 4.8).
@@ -72,7 +74,7 @@ pub(crate) struct Type {
 }
 
 #[derive(Debug)]
-pub(crate) struct Value {
+pub(crate) struct WrittenValue {
     pub(crate) datatype: Type,
     pub(crate) text: String,
     /// The namespaces of the prefixes in scope, for values that are qualified names.
@@ -96,7 +98,7 @@ pub(crate) enum NameClass {
 
 /// The components of a grammar. `div` is dissolved by the readers (section 4.11).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Grammar {
+pub(crate) struct WrittenGrammar {
     pub(crate) components: Vec<Component>,
 }
 
@@ -120,4 +122,17 @@ pub(crate) struct Define {
 pub(crate) enum Combine {
     Choice,
     Interleave,
+}
+
+/// A file that is being read: what its reader needs to know about the schema around it.
+#[derive(Clone, Copy)]
+pub(crate) struct File<'a> {
+    /// The path, from which the paths in the file are resolved.
+    pub(crate) path: &'a str,
+    /// The index of the file in the list of the schema.
+    pub(crate) index: u16,
+    pub(crate) text: &'a str,
+    /// The namespace of names without a prefix, if the file declares none (section 4.8).
+    pub(crate) namespace: &'a str,
+    pub(crate) limits: &'a SchemaLimits,
 }

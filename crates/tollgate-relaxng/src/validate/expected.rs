@@ -21,7 +21,7 @@ pub(super) enum Wanted {
     Values,
 }
 
-/// Returns what `state` allows. `namespace` is that of the names which need no namespace in the message.
+/// Returns what `state` allows. A name of `namespace` is written without its namespace.
 pub(super) fn expected(
     grammar: &Grammar,
     arena: &Arena,

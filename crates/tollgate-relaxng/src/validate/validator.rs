@@ -3,11 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::automaton::{Automaton, Spent, Work};
-use super::expected::{Wanted, expected, quoted, required};
+use super::expected::Wanted;
 use super::path::Path;
+use crate::automaton::{Automaton, Spent, Work};
 use crate::datatype::Namespaces;
-use crate::error::Fault;
 use crate::name::is_blank;
 use crate::pattern::{Id, Symbol};
 use crate::{Invalid, Schema, ValidationLimits};
@@ -38,17 +37,17 @@ pub struct Attribute<'a> {
     pub value: &'a str,
 }
 
-/// Validates one document. The caller feeds its events in order, and checks that it is well-formed.
+/// Validates one document. The caller feeds its events in order, and checks well-formedness.
 #[derive(Debug)]
 pub struct Validator {
     automaton: Rc<RefCell<Automaton>>,
-    limits: ValidationLimits,
+    pub(super) limits: ValidationLimits,
     /// The number of the document in the automaton.
-    number: usize,
-    path: Path,
+    pub(super) number: usize,
+    pub(super) path: Path,
     /// Text of an element with a datatype, up to the next tag.
     text: String,
-    work: Work,
+    pub(super) work: Work,
     fault: Option<Invalid>,
 }
 
@@ -271,104 +270,6 @@ impl Validator {
             rest if is_text => Ok(rest),
             rest => Ok(automaton.arena.choice([state, rest])),
         }
-    }
-}
-
-/// Faults.
-impl Validator {
-    fn invalid(&self, fault: Fault, found: String, expected: Vec<String>, byte: u64) -> Box<Invalid> {
-        Box::new(Invalid { fault, path: self.path.shown(), byte, found, expected })
-    }
-
-    fn limit(&self, found: String, byte: u64) -> Box<Invalid> {
-        self.invalid(Fault::Limit, found, Vec::new(), byte)
-    }
-
-    fn spent(&self, spent: Spent, byte: u64) -> Box<Invalid> {
-        let found = match spent {
-            Spent::Work => format!("the document needs too much work: limit {} units", self.work.max),
-            Spent::Room => {
-                format!("the document has too many states: limit {} patterns", self.limits.patterns_max)
-            }
-        };
-        self.limit(found, byte)
-    }
-
-    fn element_fault(&self, automaton: &Automaton, start: &Start<'_>) -> Box<Invalid> {
-        let state = automaton.state(self.number);
-        let name = quoted(start.namespace, start.local, self.path.namespace());
-        let found = match self.path.depth() {
-            0 => format!("element {name} is not allowed as the root"),
-            _ => format!("element {name} is not allowed in \"{}\"", self.path.shown()),
-        };
-        let expected = self.content(automaton, state, start.namespace);
-        self.invalid(Fault::Element, found, expected, start.byte)
-    }
-
-    /// Returns the elements and texts that `state` allows, and the end of the element if it allows that.
-    fn content(&self, automaton: &Automaton, state: Id, namespace: &str) -> Vec<String> {
-        let mut entries = expected(&automaton.grammar, &automaton.arena, state, Wanted::Content, namespace);
-        if automaton.allows_end(state) {
-            entries.truncate(Invalid::EXPECTED_MAX - 1);
-            entries.push(format!("the end of \"{}\"", self.path.local()));
-        }
-        entries
-    }
-
-    fn attribute_fault(
-        &self,
-        automaton: &Automaton,
-        state: Id,
-        values: &[(Id, Id)],
-        attribute: &Attribute<'_>,
-        byte: u64,
-    ) -> Box<Invalid> {
-        let name = quoted(attribute.namespace, attribute.local, "");
-        let shown = self.path.shown();
-        let (grammar, arena) = (&automaton.grammar, &automaton.arena);
-        if values.is_empty() {
-            let found = format!("attribute {name} is not allowed in \"{shown}\"");
-            let expected = expected(grammar, arena, state, Wanted::Attributes, "");
-            return self.invalid(Fault::Attribute, found, expected, byte);
-        }
-        let found = format!("the value of attribute {name} in \"{shown}\" is not allowed");
-        let mut allowed: Vec<String> = Vec::new();
-        for (value, _) in values {
-            allowed.extend(expected(grammar, arena, *value, Wanted::Values, ""));
-        }
-        allowed.truncate(Invalid::EXPECTED_MAX);
-        self.invalid(Fault::Attribute, found, allowed, byte)
-    }
-
-    fn missing_fault(&self, automaton: &Automaton, state: Id, byte: u64) -> Box<Invalid> {
-        let (grammar, arena) = (&automaton.grammar, &automaton.arena);
-        let mut missing = required(grammar, arena, state);
-        if missing.is_empty() {
-            missing = expected(grammar, arena, state, Wanted::Attributes, "");
-        }
-        let found = format!("element \"{}\" lacks an attribute", self.path.shown());
-        self.invalid(Fault::MissingAttribute, found, missing, byte)
-    }
-
-    fn text_fault(&self, automaton: &Automaton, state: Id, wanted: Wanted, byte: u64) -> Box<Invalid> {
-        let shown = self.path.shown();
-        let (found, expected) = match wanted {
-            Wanted::Values => {
-                let values = expected(&automaton.grammar, &automaton.arena, state, wanted, "");
-                (format!("the text of \"{shown}\" is not allowed"), values)
-            }
-            Wanted::Content | Wanted::Attributes => {
-                let content = self.content(automaton, state, self.path.namespace());
-                (format!("text is not allowed in \"{shown}\""), content)
-            }
-        };
-        self.invalid(Fault::Text, found, expected, byte)
-    }
-
-    fn incomplete_fault(&self, automaton: &Automaton, state: Id, byte: u64) -> Box<Invalid> {
-        let found = format!("element \"{}\" is not complete", self.path.shown());
-        let expected = self.content(automaton, state, self.path.namespace());
-        self.invalid(Fault::Incomplete, found, expected, byte)
     }
 }
 

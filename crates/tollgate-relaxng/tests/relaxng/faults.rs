@@ -6,7 +6,8 @@ use super::feed::{Refused, validate};
 
 const ORDER: &str = "
     start = element order { attribute id { xsd:integer }, attribute note { text }?, item+, total? }
-    item = element item { attribute sku { \"A\" | \"B\" }, element price { xsd:decimal }, element quantity { xsd:integer }? }
+    item = element item { sku, element price { xsd:decimal }, element quantity { xsd:integer }? }
+    sku = attribute sku { \"A\" | \"B\" }
     total = element total { attribute currency { text }, text }
 ";
 
@@ -37,7 +38,8 @@ fn a_fault_says_what_was_found_where_and_what_is_allowed() {
     check(
         format!("<order id='1'>{item}<item sku='A'><price>1</price><price>2</price></item></order>"),
         Fault::Element,
-        "element \"price\" is not allowed in \"/order/item[2]\"; expected \"quantity\" or the end of \"item\"",
+        "element \"price\" is not allowed in \"/order/item[2]\"; \
+         expected \"quantity\" or the end of \"item\"",
     );
     check(
         "<order id='1'><item xmlns='urn:x' sku='A'/></order>".into(),

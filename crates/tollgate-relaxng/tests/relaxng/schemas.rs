@@ -182,7 +182,7 @@ fn a_fault_of_a_schema_has_its_file_line_and_column() {
     );
     one(
         "element a { xsd:int, text }",
-        "s.rnc:1:1: a datatype, value or list stands beside elements, text or another value in the content; use \"text\", or an element or list around it",
+        "s.rnc:1:1: a value stands beside elements, text or a value; put an element or a list around it",
     );
     one("element a { text & text }", "s.rnc:1:1: text occurs in two parts of an interleave");
     one(

@@ -1,5 +1,5 @@
-//! James Clark's test suite for RELAX NG, unchanged, in the file `suite/spectest.xml`. Its licence is the file
-//! `suite/copying.txt`.
+//! James Clark's test suite for RELAX NG, unchanged, in the file `suite/spectest.xml`. Its licence is the
+//! file `suite/copying.txt`.
 
 use std::collections::HashMap;
 

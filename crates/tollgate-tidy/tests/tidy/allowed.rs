@@ -9,6 +9,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 19] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-xml", &[]),
+    ("tollgate-relaxng", &[]),
     ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
     ("tollgate-signature", &[]),
@@ -77,7 +78,7 @@ pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 0] = [];
 
 /// The modules that the root of a crate declares, from the lowest layer to the highest. A module may import
 /// modules of earlier lines. A crate that is not listed has no order of modules yet.
-pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
+pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
     (
         "tollgate-xml",
         &[
@@ -91,6 +92,20 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 9] = [
             &["markup", "path", "tag"],
             &["decoder"],
             &["reader"],
+            &["lib"],
+        ],
+    ),
+    (
+        "tollgate-relaxng",
+        &[
+            &["error", "limits", "name", "source"],
+            &["datatype"],
+            // The files of a schema.
+            &["syntax"],
+            &["pattern"],
+            &["automaton", "compile"],
+            &["schema"],
+            &["validate"],
             &["lib"],
         ],
     ),

@@ -1,11 +1,11 @@
 //! Splits a text in the compact syntax into tokens.
 
-use super::super::{At, Fault};
+use super::super::{At, SchemaFault};
 use super::token::{Placed, Token};
 use crate::name::{is_ncname_character, is_ncname_start};
 
 /// Returns the tokens of `text`, with [`Token::End`] as the last one.
-pub(super) fn tokens(text: &str, file: u16) -> Result<Vec<Placed>, Fault> {
+pub(super) fn tokens(text: &str, file: u16) -> Result<Vec<Placed>, SchemaFault> {
     let mut lexer = Lexer { characters: characters(text, file)?, next: 0 };
     let mut tokens = Vec::new();
     loop {
@@ -32,19 +32,19 @@ struct Character {
 const END: char = '\0';
 
 /// Replaces escapes and line ends, and checks that each character is one of XML.
-fn characters(text: &str, file: u16) -> Result<Vec<Character>, Fault> {
+fn characters(text: &str, file: u16) -> Result<Vec<Character>, SchemaFault> {
     let mut result = Vec::with_capacity(text.len() + 1);
     let mut at = At { file, line: 1, column: 1 };
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (value, length, is_escaped) = match escape(rest) {
-            Some(escape) => escape.map_err(|text| Fault::new(at, text))?,
+            Some(escape) => escape.map_err(|text| SchemaFault::new(at, text))?,
             None if rest.starts_with("\r\n") => ('\n', 2, false),
             None if first == '\r' => ('\n', 1, false),
             None => (first, first.len_utf8(), false),
         };
         if !is_xml_character(value) {
-            return Err(Fault::new(at, format!("character U+{:04X} is not allowed", u32::from(value))));
+            return Err(SchemaFault::new(at, format!("character U+{:04X} is not allowed", u32::from(value))));
         }
         result.push(Character { value, is_escaped, at });
         if value == '\n' && !is_escaped {
@@ -108,7 +108,7 @@ impl Lexer {
         }
     }
 
-    fn token(&mut self) -> Result<Token, Fault> {
+    fn token(&mut self) -> Result<Token, SchemaFault> {
         match self.peek(0) {
             END => Ok(Token::End),
             quote @ ('"' | '\'') => self.literal(quote),
@@ -117,7 +117,7 @@ impl Lexer {
                 self.next += 1;
                 match self.ncname() {
                     Some(text) => Ok(Token::Identifier { text, is_escaped: true }),
-                    None => Err(Fault::new(at, "\"\\\" is not followed by a name")),
+                    None => Err(SchemaFault::new(at, "\"\\\" is not followed by a name")),
                 }
             }
             c if is_ncname_start(c) => Ok(self.named()),
@@ -125,14 +125,14 @@ impl Lexer {
         }
     }
 
-    fn symbol(&mut self) -> Result<Token, Fault> {
+    fn symbol(&mut self) -> Result<Token, SchemaFault> {
         for symbol in SYMBOLS {
             if symbol.chars().enumerate().all(|(index, c)| self.peek(index) == c) {
                 self.next += symbol.len();
                 return Ok(Token::Symbol(symbol));
             }
         }
-        Err(Fault::new(self.at(), format!("character \"{}\" is not part of the syntax", self.peek(0))))
+        Err(SchemaFault::new(self.at(), format!("character \"{}\" is not part of the syntax", self.peek(0))))
     }
 
     fn ncname(&mut self) -> Option<String> {
@@ -164,7 +164,7 @@ impl Lexer {
     }
 
     /// Reads a literal. Three quotes allow quotes and line ends inside.
-    fn literal(&mut self, quote: char) -> Result<Token, Fault> {
+    fn literal(&mut self, quote: char) -> Result<Token, SchemaFault> {
         let at = self.at();
         let is_long = self.peek(1) == quote && self.peek(2) == quote;
         let quotes = if is_long { 3 } else { 1 };
@@ -176,10 +176,10 @@ impl Lexer {
                 return Ok(Token::Literal(text));
             }
             let Some(character) = self.characters.get(self.next).filter(|c| c.value != END) else {
-                return Err(Fault::new(at, "the literal has no end"));
+                return Err(SchemaFault::new(at, "the literal has no end"));
             };
             if !is_long && character.value == '\n' && !character.is_escaped {
-                return Err(Fault::new(at, "the literal has no end in its line; use three quotes"));
+                return Err(SchemaFault::new(at, "the literal has no end in its line; use three quotes"));
             }
             text.push(character.value);
             self.next += 1;

@@ -7,10 +7,10 @@ mod pattern;
 mod prefixes;
 mod token;
 
-use super::{Fault, File, Part};
+use super::{File, Part, SchemaFault};
 
 /// Reads a schema in the compact syntax.
-pub(super) fn read(file: File<'_>) -> Result<Part, Fault> {
+pub(super) fn read(file: File<'_>) -> Result<Part, SchemaFault> {
     let tokens = lexer::tokens(file.text, file.index)?;
     parser::Parser::new(tokens, file)?.schema()
 }

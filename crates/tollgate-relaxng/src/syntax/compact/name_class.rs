@@ -1,6 +1,6 @@
 //! Name classes of the compact syntax.
 
-use super::super::{Fault, NameClass};
+use super::super::{NameClass, SchemaFault};
 use super::parser::Parser;
 use super::token::Token;
 
@@ -12,7 +12,7 @@ pub(super) enum Named {
 }
 
 impl Parser<'_> {
-    pub(super) fn name_class(&mut self, named: Named) -> Result<NameClass, Fault> {
+    pub(super) fn name_class(&mut self, named: Named) -> Result<NameClass, SchemaFault> {
         let mut choices = vec![self.member_class(named)?];
         while self.peek().is_symbol("|") {
             self.skip();
@@ -22,7 +22,7 @@ impl Parser<'_> {
     }
 
     /// Reads a class that may be joined with others. One with an exception needs parentheses there.
-    fn member_class(&mut self, named: Named) -> Result<NameClass, Fault> {
+    fn member_class(&mut self, named: Named) -> Result<NameClass, SchemaFault> {
         let (at, is_in_parentheses) = (self.at(), self.peek().is_symbol("("));
         let is_first = !self.follows("|");
         let class = self.basic_name_class(named)?;
@@ -30,12 +30,12 @@ impl Parser<'_> {
             matches!(&class, NameClass::AnyName(Some(_)) | NameClass::NamespaceName { except: Some(_), .. });
         let is_joined = !is_first || self.peek().is_symbol("|");
         if has_except && is_joined && !is_in_parentheses {
-            return Err(Fault::new(at, "the exception needs parentheses around it and its name class"));
+            return Err(SchemaFault::new(at, "the exception needs parentheses around it and its name class"));
         }
         Ok(class)
     }
 
-    fn basic_name_class(&mut self, named: Named) -> Result<NameClass, Fault> {
+    fn basic_name_class(&mut self, named: Named) -> Result<NameClass, SchemaFault> {
         self.skip_annotation()?;
         let at = self.at();
         let class = match self.peek().clone() {
@@ -46,12 +46,14 @@ impl Parser<'_> {
             }
             Token::Qualified { prefix, local } => {
                 self.skip();
-                let namespace = self.prefixes.namespace(&prefix).map_err(|text| Fault::new(at, text))?;
+                let namespace =
+                    self.prefixes.namespace(&prefix).map_err(|text| SchemaFault::new(at, text))?;
                 NameClass::Name { namespace: namespace.to_owned(), local }
             }
             Token::AnyIn(prefix) => {
                 self.skip();
-                let namespace = self.prefixes.namespace(&prefix).map_err(|text| Fault::new(at, text))?;
+                let namespace =
+                    self.prefixes.namespace(&prefix).map_err(|text| SchemaFault::new(at, text))?;
                 let namespace = namespace.to_owned();
                 NameClass::NamespaceName { namespace, except: self.name_except(named)? }
             }
@@ -66,7 +68,7 @@ impl Parser<'_> {
         Ok(class)
     }
 
-    fn name_except(&mut self, named: Named) -> Result<Option<Box<NameClass>>, Fault> {
+    fn name_except(&mut self, named: Named) -> Result<Option<Box<NameClass>>, SchemaFault> {
         if !self.peek().is_symbol("-") {
             return Ok(None);
         }

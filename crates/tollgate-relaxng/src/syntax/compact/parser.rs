@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use super::super::{
-    At, Combine, Component, Define, Fault, File, Grammar, Node, Part, Pattern, Reference, library, path,
+    At, Combine, Component, Define, File, Node, Part, Reference, SchemaFault, WrittenGrammar, WrittenPattern,
+    library, path,
 };
-use super::prefixes::Prefixes;
+use super::prefixes::Declarations;
 use super::token::{Placed, Token};
 
 /// Reads the tokens of one file.
@@ -14,26 +15,27 @@ pub(super) struct Parser<'a> {
     next: usize,
     depth: usize,
     pub(super) file: File<'a>,
-    pub(super) prefixes: Prefixes,
+    pub(super) prefixes: Declarations,
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(tokens: Vec<Placed>, file: File<'a>) -> Result<Self, Fault> {
-        let mut parser = Self { tokens, next: 0, depth: 0, file, prefixes: Prefixes::new(file.namespace) };
+    pub(super) fn new(tokens: Vec<Placed>, file: File<'a>) -> Result<Self, SchemaFault> {
+        let mut parser =
+            Self { tokens, next: 0, depth: 0, file, prefixes: Declarations::new(file.namespace) };
         parser.declarations()?;
         Ok(parser)
     }
 
     /// Reads what follows the declarations: a pattern, or the components of a grammar.
-    pub(super) fn schema(mut self) -> Result<Part, Fault> {
+    pub(super) fn schema(mut self) -> Result<Part, SchemaFault> {
         self.skip_annotation()?;
         let at = self.at();
         let part = if self.begins_component() {
             let components = self.components(&Token::End)?;
-            Rc::new(Node { at, pattern: Pattern::Grammar(Grammar { components }) })
+            Rc::new(Node { at, pattern: WrittenPattern::Grammar(WrittenGrammar { components }) })
         } else if *self.peek() == Token::End {
             // A grammar without components has no start, which is the fault that is reported later.
-            Rc::new(Node { at, pattern: Pattern::Grammar(Grammar::default()) })
+            Rc::new(Node { at, pattern: WrittenPattern::Grammar(WrittenGrammar::default()) })
         } else {
             self.pattern()?
         };
@@ -43,7 +45,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn declarations(&mut self) -> Result<(), Fault> {
+    fn declarations(&mut self) -> Result<(), SchemaFault> {
         loop {
             self.skip_annotation()?;
             let at = self.at();
@@ -72,11 +74,11 @@ impl<'a> Parser<'a> {
                 }
                 _ => return Ok(()),
             };
-            declared.map_err(|text| Fault::new(at, text))?;
+            declared.map_err(|text| SchemaFault::new(at, text))?;
         }
     }
 
-    fn namespace_uri(&mut self) -> Result<String, Fault> {
+    fn namespace_uri(&mut self) -> Result<String, SchemaFault> {
         self.expect("=")?;
         if self.peek().keyword() == Some("inherit") {
             self.next += 1;
@@ -100,7 +102,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the components up to `end`, which stays.
-    pub(super) fn components(&mut self, end: &Token) -> Result<Vec<Component>, Fault> {
+    pub(super) fn components(&mut self, end: &Token) -> Result<Vec<Component>, SchemaFault> {
         let mut components = Vec::new();
         loop {
             self.skip_annotation()?;
@@ -124,7 +126,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn include(&mut self) -> Result<Component, Fault> {
+    fn include(&mut self) -> Result<Component, SchemaFault> {
         let at = self.at();
         self.next += 1;
         let file = self.reference()?;
@@ -135,20 +137,23 @@ impl<'a> Parser<'a> {
         Ok(Component::Include { at, file, overrides })
     }
 
-    fn overrides(&mut self, overrides: &mut Vec<Define>) -> Result<(), Fault> {
+    fn overrides(&mut self, overrides: &mut Vec<Define>) -> Result<(), SchemaFault> {
         let at = self.at();
         for component in self.components(&Token::Symbol("}"))? {
             match component {
                 Component::Define(define) => overrides.push(define),
                 Component::Include { .. } => {
-                    return Err(Fault::new(at, "an include contains another include; include one by one"));
+                    return Err(SchemaFault::new(
+                        at,
+                        "an include contains another include; include one by one",
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    fn define(&mut self) -> Result<Define, Fault> {
+    fn define(&mut self) -> Result<Define, SchemaFault> {
         let at = self.at();
         let name = match self.peek() {
             token if token.keyword() == Some("start") => None,
@@ -169,16 +174,16 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the path of another file, and the namespace that it inherits.
-    pub(super) fn reference(&mut self) -> Result<Reference, Fault> {
+    pub(super) fn reference(&mut self) -> Result<Reference, SchemaFault> {
         let at = self.at();
         let reference = self.literal()?;
-        let path = path::resolve(self.file.path, &reference).map_err(|text| Fault::new(at, text))?;
+        let path = path::resolve(self.file.path, &reference).map_err(|text| SchemaFault::new(at, text))?;
         let namespace = if self.peek().keyword() == Some("inherit") {
             self.next += 1;
             self.expect("=")?;
             let at = self.at();
             let prefix = self.name_or_keyword()?;
-            self.prefixes.namespace(&prefix).map_err(|text| Fault::new(at, text))?.to_owned()
+            self.prefixes.namespace(&prefix).map_err(|text| SchemaFault::new(at, text))?.to_owned()
         } else {
             self.prefixes.default().to_owned()
         };
@@ -189,14 +194,17 @@ impl<'a> Parser<'a> {
     pub(super) fn nested<T>(
         &mut self,
         open: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        read: impl FnOnce(&mut Self) -> Result<T, SchemaFault>,
+    ) -> Result<T, SchemaFault> {
         let at = self.at();
         self.expect(open)?;
         self.depth += 1;
         let limit = self.file.limits.depth_max;
         if self.depth > limit {
-            return Err(Fault::new(at, format!("patterns are nested too deeply: limit {limit} levels")));
+            return Err(SchemaFault::new(
+                at,
+                format!("patterns are nested too deeply: limit {limit} levels"),
+            ));
         }
         let read = read(self)?;
         self.depth -= 1;
@@ -205,7 +213,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips annotations in brackets before a pattern or a component.
-    pub(super) fn skip_annotation(&mut self) -> Result<(), Fault> {
+    pub(super) fn skip_annotation(&mut self) -> Result<(), SchemaFault> {
         while self.peek().is_symbol("[") {
             self.skip_brackets()?;
         }
@@ -213,7 +221,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips an element of an annotation, `name [ ... ]`, between components.
-    fn skip_foreign_element(&mut self) -> Result<bool, Fault> {
+    fn skip_foreign_element(&mut self) -> Result<bool, SchemaFault> {
         let is_name = matches!(self.peek(), Token::Identifier { .. } | Token::Qualified { .. });
         if !is_name || !self.ahead(1).is_symbol("[") {
             return Ok(false);
@@ -224,7 +232,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips annotations after a pattern: `>> name [ ... ]`.
-    pub(super) fn skip_following_annotations(&mut self) -> Result<(), Fault> {
+    pub(super) fn skip_following_annotations(&mut self) -> Result<(), SchemaFault> {
         while self.peek().is_symbol(">>") {
             self.next += 1;
             if !matches!(self.peek(), Token::Identifier { .. } | Token::Qualified { .. }) {
@@ -236,7 +244,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn skip_brackets(&mut self) -> Result<(), Fault> {
+    fn skip_brackets(&mut self) -> Result<(), SchemaFault> {
         let at = self.at();
         self.expect("[")?;
         let mut open = 1_usize;
@@ -244,7 +252,7 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Token::Symbol("[") => open += 1,
                 Token::Symbol("]") => open -= 1,
-                Token::End => return Err(Fault::new(at, "the annotation has no end")),
+                Token::End => return Err(SchemaFault::new(at, "the annotation has no end")),
                 _ => {}
             }
             self.next += 1;
@@ -253,7 +261,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads literals that `~` joins.
-    pub(super) fn literal(&mut self) -> Result<String, Fault> {
+    pub(super) fn literal(&mut self) -> Result<String, SchemaFault> {
         let mut text = self.one_literal()?;
         while self.peek().is_symbol("~") {
             self.next += 1;
@@ -262,7 +270,7 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    fn one_literal(&mut self) -> Result<String, Fault> {
+    fn one_literal(&mut self) -> Result<String, SchemaFault> {
         match self.peek() {
             Token::Literal(text) => {
                 let text = text.clone();
@@ -273,7 +281,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn name_or_keyword(&mut self) -> Result<String, Fault> {
+    pub(super) fn name_or_keyword(&mut self) -> Result<String, SchemaFault> {
         match self.peek() {
             Token::Identifier { text, .. } => {
                 let text = text.clone();
@@ -284,7 +292,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn expect(&mut self, symbol: &'static str) -> Result<(), Fault> {
+    pub(super) fn expect(&mut self, symbol: &'static str) -> Result<(), SchemaFault> {
         if !self.peek().is_symbol(symbol) {
             return Err(self.unexpected(&self.peek().described(), &format!("\"{symbol}\"")));
         }
@@ -292,7 +300,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn expect_keyword(&mut self, keyword: &str) -> Result<(), Fault> {
+    fn expect_keyword(&mut self, keyword: &str) -> Result<(), SchemaFault> {
         if self.peek().keyword() != Some(keyword) {
             return Err(self.unexpected(&self.peek().described(), &format!("\"{keyword}\"")));
         }
@@ -300,8 +308,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn unexpected(&self, found: &str, expected: &str) -> Fault {
-        Fault::new(self.at(), format!("found {found}; expected {expected}"))
+    pub(super) fn unexpected(&self, found: &str, expected: &str) -> SchemaFault {
+        SchemaFault::new(self.at(), format!("found {found}; expected {expected}"))
     }
 
     pub(super) fn peek(&self) -> &Token {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::super::{At, Data, Fault, Grammar, Node, Part, Pattern, Type, Value};
+use super::super::{At, Data, Node, Part, SchemaFault, Type, WrittenGrammar, WrittenPattern, WrittenValue};
 use super::name_class::Named;
 use super::parser::Parser;
 use super::token::Token;
@@ -16,7 +16,7 @@ struct Particle {
 
 impl Parser<'_> {
     /// Reads particles that one connector joins. Different connectors need parentheses.
-    pub(super) fn pattern(&mut self) -> Result<Part, Fault> {
+    pub(super) fn pattern(&mut self) -> Result<Part, SchemaFault> {
         let at = self.at();
         let first = self.particle()?;
         let Token::Symbol(connector @ ("," | "|" | "&")) = *self.peek() else { return Ok(first.part) };
@@ -28,20 +28,20 @@ impl Parser<'_> {
         }
         if let Token::Symbol(other @ ("," | "|" | "&")) = *self.peek() {
             let text = format!("\"{other}\" follows \"{connector}\"; use parentheses to group patterns");
-            return Err(Fault::new(self.at(), text));
+            return Err(SchemaFault::new(self.at(), text));
         }
         let pattern = match connector {
-            "," => Pattern::Group(parts),
-            "|" => Pattern::Choice(parts),
-            _ => Pattern::Interleave(parts),
+            "," => WrittenPattern::Group(parts),
+            "|" => WrittenPattern::Choice(parts),
+            _ => WrittenPattern::Interleave(parts),
         };
         Ok(part(at, pattern))
     }
 
     /// Returns a particle that is joined with others. One with an exception needs parentheses.
-    fn member(&self, particle: Particle) -> Result<Part, Fault> {
+    fn member(&self, particle: Particle) -> Result<Part, SchemaFault> {
         if particle.has_open_except {
-            return Err(Fault::new(
+            return Err(SchemaFault::new(
                 particle.part.at,
                 "the exception needs parentheses around it and its type",
             ));
@@ -49,19 +49,19 @@ impl Parser<'_> {
         Ok(particle.part)
     }
 
-    fn particle(&mut self) -> Result<Particle, Fault> {
+    fn particle(&mut self) -> Result<Particle, SchemaFault> {
         self.skip_annotation()?;
         let at = self.at();
         let is_in_parentheses = self.peek().is_symbol("(");
         let primary = self.primary()?;
-        let has_open_except =
-            !is_in_parentheses && matches!(&primary.pattern, Pattern::Data(data) if data.except.is_some());
+        let has_open_except = !is_in_parentheses
+            && matches!(&primary.pattern, WrittenPattern::Data(data) if data.except.is_some());
         let particle = Particle { part: primary, has_open_except };
         self.skip_following_annotations()?;
         let repeat = match self.peek() {
-            Token::Symbol("?") => Pattern::Optional,
-            Token::Symbol("*") => Pattern::ZeroOrMore,
-            Token::Symbol("+") => Pattern::OneOrMore,
+            Token::Symbol("?") => WrittenPattern::Optional,
+            Token::Symbol("*") => WrittenPattern::ZeroOrMore,
+            Token::Symbol("+") => WrittenPattern::OneOrMore,
             _ => return Ok(particle),
         };
         let pattern = repeat(self.member(particle)?);
@@ -70,13 +70,13 @@ impl Parser<'_> {
         Ok(Particle { part: part(at, pattern), has_open_except: false })
     }
 
-    fn primary(&mut self) -> Result<Part, Fault> {
+    fn primary(&mut self) -> Result<Part, SchemaFault> {
         let at = self.at();
         let pattern = match self.peek().clone() {
             Token::Symbol("(") => return self.nested("(", Self::pattern),
             Token::Literal(_) => self.value(builtin("token"))?,
             Token::Qualified { prefix, local } => {
-                let library = self.prefixes.library(&prefix).map_err(|text| Fault::new(at, text))?;
+                let library = self.prefixes.library(&prefix).map_err(|text| SchemaFault::new(at, text))?;
                 let datatype = Type { library: library.to_owned(), name: local };
                 self.skip();
                 self.value_or_data(datatype)?
@@ -89,7 +89,7 @@ impl Parser<'_> {
                 None => match token.identifier() {
                     Some(name) => {
                         self.skip();
-                        Pattern::Ref(name.to_owned())
+                        WrittenPattern::Ref(name.to_owned())
                     }
                     None => return Err(self.unexpected(&token.described(), "a pattern")),
                 },
@@ -98,42 +98,42 @@ impl Parser<'_> {
         Ok(part(at, pattern))
     }
 
-    fn of_keyword(&mut self, keyword: &str, at: At) -> Result<Pattern, Fault> {
+    fn of_keyword(&mut self, keyword: &str, at: At) -> Result<WrittenPattern, SchemaFault> {
         match keyword {
             "element" => {
                 let class = self.name_class(Named::Element)?;
-                Ok(Pattern::Element(class, self.nested("{", Self::pattern)?))
+                Ok(WrittenPattern::Element(class, self.nested("{", Self::pattern)?))
             }
             "attribute" => {
                 let class = self.name_class(Named::Attribute)?;
-                Ok(Pattern::Attribute(class, self.nested("{", Self::pattern)?))
+                Ok(WrittenPattern::Attribute(class, self.nested("{", Self::pattern)?))
             }
-            "list" => Ok(Pattern::List(self.nested("{", Self::pattern)?)),
-            "mixed" => Ok(Pattern::Mixed(self.nested("{", Self::pattern)?)),
-            "empty" => Ok(Pattern::Empty),
-            "text" => Ok(Pattern::Text),
-            "notAllowed" => Ok(Pattern::NotAllowed),
+            "list" => Ok(WrittenPattern::List(self.nested("{", Self::pattern)?)),
+            "mixed" => Ok(WrittenPattern::Mixed(self.nested("{", Self::pattern)?)),
+            "empty" => Ok(WrittenPattern::Empty),
+            "text" => Ok(WrittenPattern::Text),
+            "notAllowed" => Ok(WrittenPattern::NotAllowed),
             "string" | "token" => self.value_or_data(builtin(keyword)),
             "grammar" => self.nested("{", |parser| {
                 let components = parser.components(&Token::Symbol("}"))?;
-                Ok(Pattern::Grammar(Grammar { components }))
+                Ok(WrittenPattern::Grammar(WrittenGrammar { components }))
             }),
-            "external" => Ok(Pattern::External(self.reference()?)),
+            "external" => Ok(WrittenPattern::External(self.reference()?)),
             "parent" => match self.peek().identifier().map(str::to_owned) {
                 Some(name) => {
                     self.skip();
-                    Ok(Pattern::ParentRef(name))
+                    Ok(WrittenPattern::ParentRef(name))
                 }
                 None => Err(self.unexpected(&self.peek().described(), "the name of a definition")),
             },
-            _ => Err(Fault::new(
+            _ => Err(SchemaFault::new(
                 at,
                 format!("found \"{keyword}\"; expected a pattern; write \\{keyword} for a name"),
             )),
         }
     }
 
-    fn value_or_data(&mut self, datatype: Type) -> Result<Pattern, Fault> {
+    fn value_or_data(&mut self, datatype: Type) -> Result<WrittenPattern, SchemaFault> {
         if matches!(self.peek(), Token::Literal(_)) {
             return self.value(datatype);
         }
@@ -145,15 +145,15 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(Pattern::Data(Data { datatype, parameters, except }))
+        Ok(WrittenPattern::Data(Data { datatype, parameters, except }))
     }
 
-    fn value(&mut self, datatype: Type) -> Result<Pattern, Fault> {
+    fn value(&mut self, datatype: Type) -> Result<WrittenPattern, SchemaFault> {
         let prefixes = self.prefixes.of_values();
-        Ok(Pattern::Value(Value { datatype, text: self.literal()?, prefixes }))
+        Ok(WrittenPattern::Value(WrittenValue { datatype, text: self.literal()?, prefixes }))
     }
 
-    fn parameters(&mut self) -> Result<Vec<(String, String)>, Fault> {
+    fn parameters(&mut self) -> Result<Vec<(String, String)>, SchemaFault> {
         self.nested("{", |parser| {
             let mut parameters = Vec::new();
             loop {
@@ -173,6 +173,6 @@ fn builtin(name: &str) -> Type {
     Type { library: String::new(), name: name.to_owned() }
 }
 
-fn part(at: At, pattern: Pattern) -> Part {
+fn part(at: At, pattern: WrittenPattern) -> Part {
     Rc::new(Node { at, pattern })
 }

@@ -6,7 +6,7 @@ use crate::datatype::XSD;
 use crate::name::XML;
 
 /// The declared prefixes of a file.
-pub(super) struct Prefixes {
+pub(super) struct Declarations {
     namespaces: Rc<Vec<(String, String)>>,
     libraries: Vec<(String, String)>,
     /// The namespace of element names without a prefix.
@@ -16,7 +16,7 @@ pub(super) struct Prefixes {
 
 const RESERVED: &str = "http://www.w3.org/2000/xmlns";
 
-impl Prefixes {
+impl Declarations {
     /// Makes the prefixes of a file that inherits `namespace`.
     pub(super) fn new(namespace: &str) -> Self {
         let namespaces = Rc::new(vec![("xml".to_owned(), XML.to_owned())]);

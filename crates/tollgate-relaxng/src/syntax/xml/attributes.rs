@@ -1,10 +1,10 @@
 //! The attributes that each element of the XML syntax may have.
 
-use super::super::Fault;
-use super::element::Element;
+use super::super::SchemaFault;
+use super::element::WrittenElement;
 
 /// Checks that `element` has only known attributes. `ns` and `datatypeLibrary` are allowed everywhere.
-pub(super) fn check(element: &Element) -> Result<(), Fault> {
+pub(super) fn check(element: &WrittenElement) -> Result<(), SchemaFault> {
     let allowed: &[&str] = match element.name.as_str() {
         "element" | "attribute" | "ref" | "parentRef" | "param" => &["name"],
         "data" | "value" => &["type"],

@@ -1,19 +1,28 @@
 //! Grammars of the XML syntax.
 
-use super::super::{Combine, Component, Define, Fault, Grammar};
+use super::super::{Combine, Component, Define, SchemaFault, WrittenGrammar};
 use super::attributes;
-use super::element::Element;
+use super::element::WrittenElement;
 use super::scope::{Reader, Scope};
 use crate::name::trimmed;
 
 impl Reader<'_> {
-    pub(super) fn grammar(&self, element: &Element, scope: &Scope) -> Result<Grammar, Fault> {
+    pub(super) fn grammar(
+        &self,
+        element: &WrittenElement,
+        scope: &Scope,
+    ) -> Result<WrittenGrammar, SchemaFault> {
         let mut components = Vec::new();
         self.components(element, scope, &mut components)?;
-        Ok(Grammar { components })
+        Ok(WrittenGrammar { components })
     }
 
-    fn components(&self, element: &Element, scope: &Scope, to: &mut Vec<Component>) -> Result<(), Fault> {
+    fn components(
+        &self,
+        element: &WrittenElement,
+        scope: &Scope,
+        to: &mut Vec<Component>,
+    ) -> Result<(), SchemaFault> {
         for child in &element.children {
             match child.name.as_str() {
                 "include" => to.push(self.include(child, scope)?),
@@ -27,7 +36,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn include(&self, element: &Element, outer: &Scope) -> Result<Component, Fault> {
+    fn include(&self, element: &WrittenElement, outer: &Scope) -> Result<Component, SchemaFault> {
         attributes::check(element)?;
         let scope = Self::inner(element, outer)?;
         let mut overrides = Vec::new();
@@ -35,7 +44,12 @@ impl Reader<'_> {
         Ok(Component::Include { at: element.at, file: Self::file_reference(element, &scope)?, overrides })
     }
 
-    fn overrides(&self, element: &Element, scope: &Scope, to: &mut Vec<Define>) -> Result<(), Fault> {
+    fn overrides(
+        &self,
+        element: &WrittenElement,
+        scope: &Scope,
+        to: &mut Vec<Define>,
+    ) -> Result<(), SchemaFault> {
         for child in &element.children {
             if child.name == "div" {
                 attributes::check(child)?;
@@ -47,7 +61,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn define(&self, element: &Element, outer: &Scope) -> Result<Define, Fault> {
+    fn define(&self, element: &WrittenElement, outer: &Scope) -> Result<Define, SchemaFault> {
         let name = match element.name.as_str() {
             "start" => None,
             "define" => Some(Self::ncname(element, "name")?),

@@ -8,10 +8,10 @@ mod pattern;
 mod scope;
 mod tree;
 
-use super::{Fault, File, Part};
+use super::{File, Part, SchemaFault};
 
 /// Reads a schema in the XML syntax.
-pub(super) fn read(file: File<'_>) -> Result<Part, Fault> {
+pub(super) fn read(file: File<'_>) -> Result<Part, SchemaFault> {
     let root = tree::read(file)?;
     let reader = scope::Reader { file };
     reader.pattern(&root, &reader.outer())

@@ -1,13 +1,13 @@
 //! Name classes of the XML syntax.
 
-use super::super::{Fault, NameClass};
+use super::super::{NameClass, SchemaFault};
 use super::attributes;
-use super::element::Element;
+use super::element::WrittenElement;
 use super::scope::{Reader, Scope};
 use crate::name::{is_ncname, trimmed};
 
 impl Reader<'_> {
-    pub(super) fn name_class(element: &Element, outer: &Scope) -> Result<NameClass, Fault> {
+    pub(super) fn name_class(element: &WrittenElement, outer: &Scope) -> Result<NameClass, SchemaFault> {
         attributes::check(element)?;
         let scope = Self::inner(element, outer)?;
         match element.name.as_str() {
@@ -22,7 +22,7 @@ impl Reader<'_> {
         }
     }
 
-    fn name_choice(element: &Element, scope: &Scope) -> Result<NameClass, Fault> {
+    fn name_choice(element: &WrittenElement, scope: &Scope) -> Result<NameClass, SchemaFault> {
         if element.children.is_empty() {
             return Err(element.fault(format!("element \"{}\" is empty", element.name)));
         }
@@ -30,7 +30,7 @@ impl Reader<'_> {
         Ok(NameClass::Choice(choices.collect::<Result<_, _>>()?))
     }
 
-    fn name_except(element: &Element, scope: &Scope) -> Result<Option<Box<NameClass>>, Fault> {
+    fn name_except(element: &WrittenElement, scope: &Scope) -> Result<Option<Box<NameClass>>, SchemaFault> {
         match element.children.as_slice() {
             [] => Ok(None),
             [except] if except.name == "except" => {
@@ -45,7 +45,11 @@ impl Reader<'_> {
     }
 
     /// Resolves a name with its prefix (section 4.10). A name without one has `namespace`.
-    pub(super) fn qualified(element: &Element, text: &str, namespace: &str) -> Result<NameClass, Fault> {
+    pub(super) fn qualified(
+        element: &WrittenElement,
+        text: &str,
+        namespace: &str,
+    ) -> Result<NameClass, SchemaFault> {
         let text = trimmed(text);
         let (prefix, local) = text.split_once(':').unwrap_or(("", text));
         if !is_ncname(local) || (text.contains(':') && !is_ncname(prefix)) {

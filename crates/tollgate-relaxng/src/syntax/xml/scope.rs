@@ -1,7 +1,7 @@
 //! The attributes `ns` and `datatypeLibrary`, which elements inherit (sections 4.3, 4.4, 4.8).
 
-use super::super::{Fault, File, library};
-use super::element::Element;
+use super::super::{File, SchemaFault, library};
+use super::element::WrittenElement;
 use crate::name::trimmed;
 
 /// Reads the elements of one file.
@@ -23,7 +23,7 @@ impl Reader<'_> {
     }
 
     /// Returns the scope inside `element`.
-    pub(super) fn inner(element: &Element, outer: &Scope) -> Result<Scope, Fault> {
+    pub(super) fn inner(element: &WrittenElement, outer: &Scope) -> Result<Scope, SchemaFault> {
         let mut scope = outer.clone();
         if let Some(namespace) = element.attribute("ns") {
             namespace.clone_into(&mut scope.namespace);
@@ -40,7 +40,7 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// The element lacks the attribute.
-pub(super) fn required<'e>(element: &'e Element, name: &str) -> Result<&'e str, Fault> {
+pub(super) fn required<'e>(element: &'e WrittenElement, name: &str) -> Result<&'e str, SchemaFault> {
     let value = element.attribute(name).map(trimmed);
     value.ok_or_else(|| element.fault(format!("element \"{}\" lacks the attribute \"{name}\"", element.name)))
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::super::{At, Fault, File, path};
-use super::element::{Element, Prefixes, STRUCTURE};
+use super::super::{At, File, SchemaFault, path};
+use super::element::{Prefixes, STRUCTURE, WrittenElement};
 use crate::name::{XML, is_blank, is_ncname};
 
 /// Reads the root element of a file.
-pub(super) fn read(file: File<'_>) -> Result<Element, Fault> {
+pub(super) fn read(file: File<'_>) -> Result<WrittenElement, SchemaFault> {
     let mut tree = Tree { file, at: 0, lines: Lines::default(), open: Vec::new(), foreign: 0, root: None };
     let mut reader = Reader::from_str(file.text);
     reader.config_mut().check_comments = true;
@@ -36,10 +36,10 @@ struct Tree<'a> {
     /// The offset at which the current event begins.
     at: usize,
     lines: Lines,
-    open: Vec<Element>,
+    open: Vec<WrittenElement>,
     /// The number of open elements that are annotations.
     foreign: usize,
-    root: Option<Element>,
+    root: Option<WrittenElement>,
 }
 
 /// The place of the last event, from which the next place is counted.
@@ -51,7 +51,7 @@ struct Lines {
 }
 
 impl Tree<'_> {
-    fn take(&mut self, event: Event<'_>) -> Result<(), Fault> {
+    fn take(&mut self, event: Event<'_>) -> Result<(), SchemaFault> {
         match event {
             Event::Start(start) => self.begin(&start),
             Event::Empty(start) => {
@@ -70,7 +70,7 @@ impl Tree<'_> {
         }
     }
 
-    fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), Fault> {
+    fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), SchemaFault> {
         let at = self.place();
         let depth_max = self.file.limits.depth_max;
         if self.open.len() + self.foreign >= depth_max {
@@ -103,11 +103,11 @@ impl Tree<'_> {
         let attributes = self.own_attributes(&written, &prefixes)?;
         let base = self.base(&written)?;
         let (name, children, text) = (local.to_owned(), Vec::new(), String::new());
-        self.open.push(Element { at, name, attributes, prefixes, base, children, text });
+        self.open.push(WrittenElement { at, name, attributes, prefixes, base, children, text });
         Ok(())
     }
 
-    fn attributes(&mut self, start: &BytesStart<'_>) -> Result<Vec<(String, String)>, Fault> {
+    fn attributes(&mut self, start: &BytesStart<'_>) -> Result<Vec<(String, String)>, SchemaFault> {
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
             let attribute = attribute.map_err(|error| self.fault(error.to_string()))?;
@@ -120,7 +120,7 @@ impl Tree<'_> {
     }
 
     /// Returns the prefixes in scope of an element with these attributes.
-    fn declared(&mut self, attributes: &[(String, String)]) -> Result<Prefixes, Fault> {
+    fn declared(&mut self, attributes: &[(String, String)]) -> Result<Prefixes, SchemaFault> {
         let xml = || Rc::new(vec![("xml".to_owned(), XML.to_owned())]);
         let mut prefixes = self.open.last().map_or_else(xml, |parent| Rc::clone(&parent.prefixes));
         for (name, uri) in attributes {
@@ -147,7 +147,7 @@ impl Tree<'_> {
         &mut self,
         written: &[(String, String)],
         prefixes: &Prefixes,
-    ) -> Result<Vec<(String, String)>, Fault> {
+    ) -> Result<Vec<(String, String)>, SchemaFault> {
         let mut attributes = Vec::new();
         for (name, value) in written {
             if name == "xmlns" || name.starts_with("xmlns:") {
@@ -168,7 +168,7 @@ impl Tree<'_> {
     }
 
     /// Returns the path from which the paths of an element are resolved.
-    fn base(&mut self, attributes: &[(String, String)]) -> Result<Rc<str>, Fault> {
+    fn base(&mut self, attributes: &[(String, String)]) -> Result<Rc<str>, SchemaFault> {
         let outer = self.open.last().map_or_else(|| self.file.path.into(), |parent| Rc::clone(&parent.base));
         match attributes.iter().find(|(name, _)| name == "xml:base") {
             None => Ok(outer),
@@ -179,7 +179,7 @@ impl Tree<'_> {
         }
     }
 
-    fn split<'n>(&mut self, name: &'n str) -> Result<(&'n str, &'n str), Fault> {
+    fn split<'n>(&mut self, name: &'n str) -> Result<(&'n str, &'n str), SchemaFault> {
         let (prefix, local) = name.split_once(':').unwrap_or(("", name));
         if is_ncname(local) && (prefix.is_empty() && !name.starts_with(':') || is_ncname(prefix)) {
             return Ok((prefix, local));
@@ -187,7 +187,7 @@ impl Tree<'_> {
         Err(self.fault(format!("\"{name}\" is not a name")))
     }
 
-    fn close(&mut self) -> Result<(), Fault> {
+    fn close(&mut self) -> Result<(), SchemaFault> {
         if self.foreign > 0 {
             self.foreign -= 1;
             return Ok(());
@@ -202,7 +202,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Fault> {
+    fn text(&mut self, text: &str) -> Result<(), SchemaFault> {
         if self.foreign > 0 {
             return Ok(());
         }
@@ -216,13 +216,13 @@ impl Tree<'_> {
         }
     }
 
-    fn resolved(&mut self, reference: &BytesRef<'_>) -> Result<String, Fault> {
+    fn resolved(&mut self, reference: &BytesRef<'_>) -> Result<String, SchemaFault> {
         let escaped = format!("&{};", &**reference);
         let text = quick_xml::escape::unescape(&escaped).map(std::borrow::Cow::into_owned);
         text.map_err(|_| self.fault(format!("reference \"{escaped}\" is not known")))
     }
 
-    fn end(mut self) -> Result<Element, Fault> {
+    fn end(mut self) -> Result<WrittenElement, SchemaFault> {
         if let Some(open) = self.open.last() {
             return Err(open.fault(format!("element \"{}\" has no end", open.name)));
         }
@@ -232,8 +232,8 @@ impl Tree<'_> {
         }
     }
 
-    fn fault(&mut self, text: impl Into<String>) -> Fault {
-        Fault::new(self.place(), text)
+    fn fault(&mut self, text: impl Into<String>) -> SchemaFault {
+        SchemaFault::new(self.place(), text)
     }
 
     /// Returns the place of the current event.

@@ -1,7 +1,7 @@
 //! The lazily built automaton of a schema.
 //!
-//! A state is a choice of [`Pattern::After`]: one for each content that the open element may have. The rests of
-//! the parents are in lists on the stack of the document and not in the state. So the states inside of an
+//! A state is a choice of [`Pattern::After`]: one for each content that the open element may have. The rests
+//! of the parents are in lists on the stack of the document and not in the state. So the states inside of an
 //! element do not depend on the elements around it, and a recursive schema has a bounded number of states.
 
 use std::collections::HashMap;
@@ -16,17 +16,17 @@ use crate::pattern::{Arena, Grammar, Id, Pattern, Symbol};
 
 /// A limit ended a derivative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spent {
+pub(crate) enum Spent {
     /// The document used its work.
     Work,
-    /// The patterns of the open documents need more room than the automaton has.
+    /// The patterns of the open documents need more patterns than the automaton may have.
     Room,
 }
 
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    pub(super) grammar: Arc<Grammar>,
-    pub(super) arena: Arena,
+    pub(crate) grammar: Arc<Grammar>,
+    pub(crate) arena: Arena,
     pub(super) tables: Tables,
     rests: RestLists,
     documents: Vec<Option<Document>>,
@@ -37,9 +37,9 @@ pub(crate) struct Automaton {
 
 /// The work of a document so far, and its bound.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Work {
-    pub(super) used: u64,
-    pub(super) max: u64,
+pub(crate) struct Work {
+    pub(crate) used: u64,
+    pub(crate) max: u64,
 }
 
 impl Automaton {
@@ -57,7 +57,7 @@ impl Automaton {
     }
 
     /// Adds a document in the start state, and returns its number.
-    pub(super) fn add_document(&mut self) -> usize {
+    pub(crate) fn add_document(&mut self) -> usize {
         let state = self.grammar.start;
         let document = Some(Document { state, open: Vec::new() });
         match self.free.pop() {
@@ -72,42 +72,42 @@ impl Automaton {
         }
     }
 
-    pub(super) fn remove_document(&mut self, number: usize) {
+    pub(crate) fn remove_document(&mut self, number: usize) {
         self.documents[number] = None;
         self.free.push(number);
     }
 
-    pub(super) fn state(&self, number: usize) -> Id {
+    pub(crate) fn state(&self, number: usize) -> Id {
         self.documents[number].as_ref().map_or(Id::NOT_ALLOWED, |document| document.state)
     }
 
-    pub(super) fn set_state(&mut self, number: usize, state: Id) {
+    pub(crate) fn set_state(&mut self, number: usize, state: Id) {
         if let Some(document) = &mut self.documents[number] {
             document.state = state;
         }
     }
 
     /// Enters an element.
-    pub(super) fn push(&mut self, number: usize, rests: Rests) {
+    pub(crate) fn push(&mut self, number: usize, rests: Rests) {
         if let Some(document) = &mut self.documents[number] {
             document.open.push(rests);
         }
     }
 
     /// Leaves an element.
-    pub(super) fn pop(&mut self, number: usize) {
+    pub(crate) fn pop(&mut self, number: usize) {
         if let Some(document) = &mut self.documents[number] {
             document.open.pop();
         }
     }
 
-    /// Makes room at the start of an event. Empties the tables, and the arena too if patterns fill it.
+    /// Empties a full automaton at the start of an event: the tables, and the arena too if patterns fill it.
     ///
-    /// All ids that are not those of documents are stale afterwards.
+    /// Only the ids in documents stay valid.
     ///
     /// # Errors
     /// The open documents alone fill half of the arena.
-    pub(super) fn make_room(&mut self) -> Result<(), Spent> {
+    pub(crate) fn make_room(&mut self) -> Result<(), Spent> {
         let schema_size = self.grammar.arena.size();
         let is_full = |own: &Self| {
             own.arena.is_too_deep() || own.arena.size() + own.rests.size() > schema_size + own.patterns_max
@@ -168,7 +168,7 @@ impl Automaton {
     }
 
     /// Returns the transition of a start tag. Its state is `NOT_ALLOWED` if there is none.
-    pub(super) fn open(&mut self, number: usize, name: Symbol, work: &mut Work) -> Result<Opened, Spent> {
+    pub(crate) fn open(&mut self, number: usize, name: Symbol, work: &mut Work) -> Result<Opened, Spent> {
         if let Some(known) = self.tables.open.get(&by_symbol(self.state(number), name)) {
             return Ok(*known);
         }
@@ -193,7 +193,7 @@ impl Automaton {
     }
 
     /// Returns the transition of an attribute in `state`, which is empty if the attribute is not allowed.
-    pub(super) fn attribute(&mut self, state: Id, name: Symbol, work: &mut Work) -> Result<Valued, Spent> {
+    pub(crate) fn attribute(&mut self, state: Id, name: Symbol, work: &mut Work) -> Result<Valued, Spent> {
         let key = by_symbol(state, name);
         if let Some(known) = self.tables.attribute.get(&key) {
             return Ok(Rc::clone(known));
@@ -205,7 +205,7 @@ impl Automaton {
     }
 
     /// Returns the state after the attributes, or `NOT_ALLOWED` if one is missing.
-    pub(super) fn close(&mut self, state: Id, work: &mut Work) -> Result<Id, Spent> {
+    pub(crate) fn close(&mut self, state: Id, work: &mut Work) -> Result<Id, Spent> {
         if let Some(Some(known)) = self.tables.close.get(state.0 as usize) {
             return Ok(*known);
         }
@@ -216,8 +216,11 @@ impl Automaton {
     }
 
     /// Whether the open element may end in `state`.
-    pub(super) fn allows_end(&self, state: Id) -> bool {
-        let may_end = |id: Id| matches!(self.arena.pattern(id), Pattern::After(content, _) if self.arena.facts(*content).is_nullable);
+    pub(crate) fn allows_end(&self, state: Id) -> bool {
+        let may_end = |id: Id| match self.arena.pattern(id) {
+            Pattern::After(content, _) => self.arena.facts(*content).is_nullable,
+            _ => false,
+        };
         match self.arena.pattern(state) {
             Pattern::Choice(parts) => parts.iter().any(|part| may_end(*part)),
             _ => may_end(state),
@@ -226,7 +229,7 @@ impl Automaton {
 
     /// Returns the state of the parent after the end of its child, or `NOT_ALLOWED` if the content of the
     /// child is not complete.
-    pub(super) fn end(&mut self, number: usize, state: Id) -> Id {
+    pub(crate) fn end(&mut self, number: usize, state: Id) -> Id {
         let last = self.documents[number].as_ref().and_then(|document| document.open.last().copied());
         let Some(rests) = last else { return Id::NOT_ALLOWED };
         let key = by_rests(state, rests);

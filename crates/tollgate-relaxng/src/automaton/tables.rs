@@ -10,17 +10,17 @@ use crate::pattern::{Id, Symbol};
 
 /// The number of a list of patterns: what remains of the parent after each content of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Rests(pub(super) u32);
+pub(crate) struct Rests(pub(super) u32);
 
 /// The transition of a start tag: the state inside of the element, and the rests of its parent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opened {
-    pub(super) state: Id,
-    pub(super) rests: Rests,
+pub(crate) struct Opened {
+    pub(crate) state: Id,
+    pub(crate) rests: Rests,
 }
 
 /// The transition of an attribute: the patterns of its value, and the state after each.
-pub(super) type Valued = Rc<[(Id, Id)]>;
+pub(crate) type Valued = Rc<[(Id, Id)]>;
 
 /// The datatypes, values and lists that a text in one state may match.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ pub(super) struct Derivative<'a> {
     ids: HashMap<Id, Id>,
 }
 
-/// The work that is left, and the room for patterns.
+/// The work that is left, and the size that patterns may reach.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) work: u64,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::automaton::{Automaton, Spent, Work};
+use super::machine::{Automaton, Spent, Work};
 use super::tables::{Leaves, Tables, by_pattern};
 use crate::datatype::{Namespaces, Value};
 use crate::name::{collapsed, is_blank, words};
@@ -27,7 +27,7 @@ impl Matching {
 
 impl Automaton {
     /// Whether `value`, the pattern of an attribute's value, matches a text.
-    pub(super) fn matches(
+    pub(crate) fn matches(
         &mut self,
         value: Id,
         text: &str,
@@ -47,7 +47,7 @@ impl Automaton {
     }
 
     /// Returns the pattern that remains of `state` after `text`.
-    pub(super) fn after_text(
+    pub(crate) fn after_text(
         &mut self,
         state: Id,
         text: &str,

@@ -8,7 +8,7 @@ use crate::SchemaLimits;
 /// A place in a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct At {
-    /// The index of the file in [`super::Files`].
+    /// The index of the file among the files of the schema.
     pub(crate) file: u16,
     pub(crate) line: u32,
     pub(crate) column: u32,

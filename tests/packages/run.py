@@ -76,10 +76,12 @@ def unit(machine: Machine, field: str, name: str = "tollgate.service") -> str:
     return machine.output("systemctl", "show", "--property", field, "--value", name).strip()
 
 
-def install(machine: Machine, deb: Path) -> str:
+def install(machine: Machine, deb: Path, *options: str) -> str:
     shutil.copy(deb, machine.folder / "srv")
     path = f"/srv/{deb.name}"
-    return machine.output("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", path)
+    return machine.output(
+        "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", *options, path
+    )
 
 
 def check_first_row(machine: Machine, deb: Path) -> None:
@@ -136,6 +138,32 @@ def check_upgrade(machine: Machine, deb: Path) -> None:
     eventually("the row after the upgrade", lambda: rows(machine) == 2)
     machine.output("tollgate", "audit", "--config", CONFIGURATION)
     step("upgrade: the configuration and the rows are kept, the audit is exact, static files")
+
+
+def check_quiet_install(machine: Machine, deb: Path) -> None:
+    """Installs the package as docs/how-to/upgrade.md says. The running process stays."""
+    policy, process = "/usr/sbin/policy-rc.d", unit(machine, "MainPID")
+    machine.write(policy, "#!/bin/sh\nexit 101\n")
+    machine.output("chmod", "755", policy)
+    install(machine, deb, "--reinstall")
+    machine.output("rm", policy)
+    expect(unit(machine, "MainPID") == process, "the installation restarted the server")
+    step("installation without a restart by policy-rc.d")
+
+
+def check_live_upgrade(machine: Machine, *order: str) -> None:
+    """Replaces the process of the running unit. systemd follows the new process, and restarts nothing."""
+    process, since = unit(machine, "MainPID"), unit(machine, "ActiveEnterTimestampMonotonic")
+    before = rows(machine)
+    machine.output(*order)
+    eventually("the new main process", lambda: unit(machine, "MainPID") not in (process, "0"))
+    eventually("the end of the old process", lambda: machine.run("kill", "-0", process).returncode != 0)
+    expect(unit(machine, "ActiveState") == "active", "the unit does not run after the upgrade of the process")
+    expect(unit(machine, "ActiveEnterTimestampMonotonic") == since, "systemd started the unit again")
+    score(machine)
+    eventually("the row after the upgrade of the process", lambda: rows(machine) == before + 1)
+    machine.output("tollgate", "audit", "--config", CONFIGURATION)
+    step(f"upgrade of the process by {order[0]}: same unit, new main process, row, audit")
 
 
 def check_socket(machine: Machine) -> None:
@@ -287,6 +315,21 @@ def main() -> None:
             check_sandbox(machine)
             check_tools(machine)
             check_upgrade(machine, later)
+            check_live_upgrade(
+                machine, "systemctl", "kill", "--kill-whom=main", "--signal=USR2", "tollgate.service"
+            )
+            check_quiet_install(machine, later)
+            check_live_upgrade(
+                machine,
+                "runuser",
+                "-u",
+                "tollgate",
+                "--",
+                "tollgate",
+                "upgrade",
+                "/usr/bin/tollgate",
+                CONFIGURATION,
+            )
             check_socket(machine)
             check_end(machine, later)
             check_archive(machine, only(options.dist, "*-gnu.tar.gz"))

@@ -53,10 +53,16 @@ impl Notifier {
         self.set_mute(true);
     }
 
-    /// Reports that this process is the main process of the service from now on. Its predecessor was it.
+    /// Reports that another process is the main process of the service from now on, and sends nothing after
+    /// that. With `NotifyAccess=main`, systemd accepts this report only from the present main process.
+    pub(crate) fn hand_over(&self, process: u32) {
+        self.send(&format!("MAINPID={process}\n"));
+        self.mute();
+    }
+
+    /// Reports from now on, because the predecessor named this process as the main one.
     pub(crate) fn take_over(&self) {
         self.set_mute(false);
-        self.send(&format!("MAINPID={}\n", std::process::id()));
     }
 
     fn set_mute(&self, is_mute: bool) {

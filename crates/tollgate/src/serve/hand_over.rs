@@ -133,7 +133,7 @@ fn give_up(successor: &Successor, running: &mut Running<'_>, reporters: &mut Rep
     if let Some(admin) = reporters.admin.take() {
         admin.leave();
     }
-    reporters.notifier.mute();
+    reporters.notifier.hand_over(successor.process());
     let watch = running.server.watch();
     successor.yield_to(move || watch.status().connections as u64);
 }

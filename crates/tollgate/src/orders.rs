@@ -3,8 +3,9 @@
 use std::path::{Path, absolute};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
+use crate::cli::WrongUsage;
 use crate::control::{Reloaded, Silence, ask_reload, ask_upgrade};
 use crate::log::log_folder;
 use crate::print::{note, to_stdout};
@@ -17,6 +18,9 @@ pub(crate) fn reload(config: &Path) -> anyhow::Result<ExitCode> {
 
 /// `tollgate upgrade`: asks the server of a configuration to start a new program, which takes over.
 pub(crate) fn upgrade(program: Option<&Path>, config: &Path) -> anyhow::Result<ExitCode> {
+    if program.is_some_and(Path::is_dir) {
+        bail!(WrongUsage("the program is a folder: name a configuration by --config FOLDER"));
+    }
     let program = program.map(|program| absolute(program).context("cannot name the program")).transpose()?;
     give(config, |dir| ask_upgrade(dir, program.as_deref()))
 }

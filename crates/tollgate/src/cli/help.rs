@@ -72,7 +72,7 @@ tollgate reload /etc/tollgate               reload the server of this configurat
         examples: "\
 tollgate upgrade                               start the installed program again, after its file changed
 tollgate upgrade ./tollgate                    start another program for the server of this folder
-tollgate upgrade /usr/bin/tollgate /etc/tollgate  start it for the server of this configuration",
+tollgate upgrade --config /etc/tollgate        start the installed program of this configuration",
         codes: "0 the new program serves, 1 refused or no server answered, 2 wrong usage or configuration",
     },
     Help {

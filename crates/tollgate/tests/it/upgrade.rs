@@ -110,6 +110,9 @@ fn a_program_that_cannot_take_over_is_refused_and_the_old_one_serves_on() {
         &script(&app, "hangs", "exec sleep 1000"),
         "sent nothing for 20 s, expected was started: it was killed",
     );
+    let folder = app.run(&["upgrade", "."]);
+    assert_eq!(folder.status.code(), Some(2));
+    assert!(printed(&folder).contains("name a configuration by --config"), "{}", printed(&folder));
     let log = service.stop();
     assert!(log.contains("upgrade refused: this process serves on"), "{log}");
 }

@@ -326,8 +326,9 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
 #[test]
 fn a_worker_that_does_not_turn_is_named_and_readiness_comes_back_with_it() {
     let app = App::new(&format!("workers = 2\n[admin]\nworker_stall_max = \"1s\"\n{ROUTE}"), &[]);
-    // Only workers call epoll_wait. Each worker hangs in its twentieth call.
-    let starting = app.begin_with_fault("epoll_wait", "delay_enter=6000000:when=20");
+    // Only workers call these functions, of which a static program uses the second. Each worker hangs in its
+    // twentieth call.
+    let starting = app.begin_with_fault("epoll_wait,epoll_pwait", "delay_enter=6000000:when=20");
     let server = starting.serving().unwrap();
     let unwell = get_until(&app, "/healthz", 503, "worker_stalled: worker ");
     assert!(unwell.content.contains("s, limit 1 s (find out what the worker does"), "{unwell:?}");

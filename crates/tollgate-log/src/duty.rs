@@ -10,7 +10,7 @@
 //! | old one, until it gave its duties up | all logs |
 //! | old one, from then on | its own log, without deletions |
 //! | new one, until the old one gave its duties up | its own log, without deletions |
-//! | new one, from then on | all logs but that of the old one |
+//! | new one, from then on | all logs, except the log of the old one |
 //! | new one, after the old one ended and its log is recovered | all logs |
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

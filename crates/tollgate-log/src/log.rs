@@ -255,7 +255,7 @@ impl Log {
         drop(self.pipeline.state.deleting());
     }
 
-    /// Takes all logs but that of the predecessor, which has given them up.
+    /// Takes the duty for all logs, except the log of the predecessor. The predecessor has given them up.
     pub fn take_over_from(&self, predecessor: LogId) {
         self.pipeline.state.duty.take_over_from(predecessor);
     }

@@ -25,8 +25,8 @@ const OF_THE_ADMIN_LISTENER: u64 = 34;
 const OF_A_DATABASE: u64 = 8;
 /// Number of descriptors of one worker: its runtime, and a file that it opens for a moment.
 const OF_A_WORKER: u64 = 8;
-/// Number of descriptors of one listening socket: that of its worker, a copy, and one more copy while an
-/// upgrade hands it over.
+/// Number of descriptors of one listening socket. Its worker has one, and the server keeps a copy. An upgrade
+/// needs one more copy while it hands the socket over.
 const OF_A_LISTENER: u64 = 3;
 /// Minimum number of files that a worker may keep open.
 const FILES_OPEN_MIN: u64 = 16;

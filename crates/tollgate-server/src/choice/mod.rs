@@ -22,8 +22,8 @@ pub(crate) use prefix::Prefix;
 
 /// The compiled rules of a route. `T` is what a rule chooses.
 pub(crate) struct Choice<T> {
+    /// Number of bytes of the content that the rules read. 0: they read only the head.
     pub(crate) look_ahead_bytes: usize,
-    pub(crate) reads_content: bool,
     /// The JSON paths of all rules.
     json_paths: Vec<FieldPath>,
     xml_paths: XmlPaths,
@@ -76,13 +76,17 @@ impl<T> Choice<T> {
         });
         let rules = rules.collect::<Result<_, E>>()?;
         Ok(Self {
-            look_ahead_bytes: spec.look_ahead_bytes,
-            reads_content: spec.reads_content(),
+            look_ahead_bytes: if spec.reads_content() { spec.look_ahead_bytes } else { 0 },
             json_paths: paths,
             xml_paths: spec.xml_paths.clone(),
             rules,
             otherwise: target(&spec.otherwise)?,
         })
+    }
+
+    /// Returns whether the rules read the content.
+    pub(crate) fn reads_content(&self) -> bool {
+        self.look_ahead_bytes > 0
     }
 
     /// Returns what the first rule that holds has chosen.
@@ -91,7 +95,8 @@ impl<T> Choice<T> {
     /// The content is malformed within the look-ahead.
     pub(crate) fn choose(&self, head: &RequestHead, prefix: &Prefix<'_>) -> Result<&T, ChoiceError> {
         let (mut values, mut found) = (JsonValues::default(), Vec::new());
-        let kind = if self.reads_content { ContentKind::of(head, prefix.bytes) } else { ContentKind::Other };
+        let kind =
+            if self.reads_content() { ContentKind::of(head, prefix.bytes) } else { ContentKind::Other };
         match kind {
             ContentKind::Json if !self.json_paths.is_empty() => {
                 values = JsonValues::find(&self.json_paths, prefix)?;

@@ -29,7 +29,7 @@ impl Exchange {
         let choose = |bytes: &[u8], is_whole| choice.choose(head, &Prefix { bytes, is_whole }).cloned();
         let most = choice.look_ahead_bytes;
         let chosen = match (&self.upload, &self.request.body) {
-            _ if !choice.reads_content => choose(&[], true),
+            _ if !choice.reads_content() => choose(&[], true),
             (Some(upload), _) => upload.look(|came| choose(&came[..most.min(came.len())], false)),
             (None, Body::Memory(bytes)) => choose(&bytes[..most.min(bytes.len())], bytes.len() <= most),
             (None, Body::File(file)) => {

@@ -213,7 +213,7 @@ impl Endpoint {
         };
         refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply)).or_else(|| {
             let choice = self.choice.as_ref()?;
-            choice.reads_content.then(|| self.refusal_of_coding(head)).flatten()
+            choice.reads_content().then(|| self.refusal_of_coding(head)).flatten()
         })
     }
 

@@ -123,7 +123,7 @@ fn malformed_content_gets_400_and_coded_content_415() {
     assert_eq!([backends[0].connections(), backends[1].connections()], [0, 0]);
 }
 
-/// Returns an order of so many bytes, with the region after `before` bytes.
+/// Returns an order of `bytes` bytes. Its region begins after `before` bytes.
 fn order(before: usize, bytes: usize) -> String {
     let head = format!(r#"{{"pad": "{}", "order": {{"region": "eu"}}, "rest": ""#, "x".repeat(before - 20));
     format!("{head}{}\"}}", "y".repeat(bytes - head.len() - 2))

@@ -11,7 +11,7 @@ use crate::options::stream::XML_FIELD;
 /// The paths of a route that collects items of XML.
 pub(in crate::handler) struct XmlPlan {
     set: PathSet,
-    /// The names of the fields as JSON, in the order of the paths after that of the items.
+    /// The names of the fields as JSON. The set has the path of the items first, then one path for each name.
     names: Vec<String>,
 }
 

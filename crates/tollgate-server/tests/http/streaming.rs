@@ -53,6 +53,13 @@ const POURER: &str = "
         end }
     end";
 
+/// Adds `PARTS` on `/{what}` to a site. The end of a slice between two parts would send them as two
+/// chunks, so the slice is longer than the patience of a test.
+fn parts(site: Site) -> Site {
+    site.script("/{what}", PARTS)
+        .tune(|options| (options.script.slice, options.script.cpu_budget) = (PATIENCE, PATIENCE))
+}
+
 fn until_not(server: &Running, what: &str, before: &str) {
     let begun = Instant::now();
     while ask(server, what) == before {
@@ -78,12 +85,7 @@ fn settled(server: &Running, what: &str) -> u64 {
 
 #[test]
 fn parts_leave_as_chunks_when_they_are_written_and_the_connection_goes_on() {
-    // If there is no wait and no end of a slice between two parts, they are sent together. The slice is
-    // therefore long here.
-    let long = |options: &mut tollgate_server::ServerOptions| {
-        (options.script.slice, options.script.cpu_budget) = (PATIENCE, PATIENCE);
-    };
-    let server = Site::new().script("/{what}", PARTS).tune(long).start();
+    let server = parts(Site::new()).start();
     let mut peer = server.connect();
     peer.send([get("/parts?q=here"), get("/plain")].concat());
     let head = peer.head();
@@ -101,8 +103,7 @@ fn parts_leave_as_chunks_when_they_are_written_and_the_connection_goes_on() {
 
 #[test]
 fn a_streamed_reply_waits_for_those_before_it() {
-    let server =
-        Site::new().handler("/nap", "tollgate.sleep(0.05) return 'nap'").script("/{what}", PARTS).start();
+    let server = parts(Site::new()).handler("/nap", "tollgate.sleep(0.05) return 'nap'").start();
     ask(&server, "/release");
     let mut peer = server.connect();
     peer.send([get("/nap"), get("/parts"), get("/nap"), get("/parts")].concat());
@@ -116,7 +117,7 @@ fn a_streamed_reply_waits_for_those_before_it() {
 
 #[test]
 fn a_content_for_http_1_0_ends_with_the_connection() {
-    let server = Site::new().script("/{what}", PARTS).start();
+    let server = parts(Site::new()).start();
     ask(&server, "/release");
     let mut peer = server.connect();
     peer.send("GET /parts HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -130,7 +131,7 @@ fn a_content_for_http_1_0_ends_with_the_connection() {
 fn a_content_for_http_1_0_that_a_drain_cuts_does_not_look_whole() {
     let short =
         |options: &mut tollgate_server::ServerOptions| options.drain_timeout = Duration::from_millis(200);
-    let server = Site::new().script("/{what}", PARTS).tune(short).start();
+    let server = parts(Site::new()).tune(short).start();
     let mut peer = server.connect();
     peer.send("GET /parts HTTP/1.0\r\n\r\n");
     assert_eq!(peer.head().status, 201);
@@ -141,7 +142,7 @@ fn a_content_for_http_1_0_that_a_drain_cuts_does_not_look_whole() {
 
 #[test]
 fn head_gets_the_head_alone_and_nothing_is_written() {
-    let server = Site::new().script("/{what}", PARTS).start();
+    let server = parts(Site::new()).start();
     let mut peer = server.connect();
     peer.send(["HEAD /parts HTTP/1.1\r\nHost: a\r\n\r\n", &get("/runs")].concat());
     let head = peer.head();
@@ -153,7 +154,7 @@ fn head_gets_the_head_alone_and_nothing_is_written() {
 fn a_request_whose_reply_is_streamed_is_recorded_once_before_it_leaves() {
     let columns =
         ["n int record.n", "status int reply.status", "bytes int reply.bytes", "outcome text reply.outcome"];
-    let server = Site::new().stream("all", Level::Synced, &columns).script("/{what}", PARTS).start();
+    let server = parts(Site::new().stream("all", Level::Synced, &columns)).start();
     let mut peer = server.connect();
     peer.send(get("/parts"));
     peer.head();

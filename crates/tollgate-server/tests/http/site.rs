@@ -15,7 +15,7 @@ use tollgate_log::{
     Storage, Value,
 };
 use tollgate_server::{
-    Ack, BackendSnapshot, BoundAddress, CapacityLimits, CollectSpec, ColumnRules, ColumnSpec,
+    Ack, BackendSnapshot, BodyPace, BoundAddress, CapacityLimits, CollectSpec, ColumnRules, ColumnSpec,
     ConnectionLimits, FilesSpec, HandlerSpec, HostOptions, HttpsOptions, KeySpec, Listeners, RequestIds,
     RouteSpec, ScriptFile, Server, ServerOptions, ServerWatch, Source, SpoolOptions, StreamServer,
     StreamSpec, TimeRules, Traces, TrustedProxies, UnknownFields,
@@ -28,8 +28,8 @@ use crate::pump::Pump;
 /// A request that must not be answered. This request is sent after a request that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Default of `queue_age_max` in tests. The tests run in parallel, so the worker and the disk may be late by
-/// seconds. A test that needs refusals because of the age sets another value.
+/// Default of the time limits in tests. The tests run in parallel, so the worker, the disk and the client may be
+/// late by seconds. A test that needs the end of a limit sets another value.
 const PATIENT: Duration = Duration::from_hours(1);
 
 /// The parts from which a server is started.
@@ -51,6 +51,20 @@ pub(crate) struct Running {
     log: Log,
 }
 
+/// Returns limits of connections whose times do not end on a slow or busy machine.
+fn patient_limits() -> ConnectionLimits {
+    let body_pace = BodyPace { timeout: PATIENT, rate_grace: PATIENT, ..BodyPace::default() };
+    ConnectionLimits {
+        handshake_timeout: PATIENT,
+        head_timeout: PATIENT,
+        body_pace,
+        idle_timeout: PATIENT,
+        idle_timeout_crowded: PATIENT,
+        write_timeout: PATIENT,
+        ..ConnectionLimits::default()
+    }
+}
+
 impl Site {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -63,10 +77,10 @@ impl Site {
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,
-            connection: ConnectionLimits::default(),
+            connection: patient_limits(),
             capacity: CapacityLimits { queue_age_max: PATIENT, ..CapacityLimits::default() },
             spool: SpoolOptions::new(folder.path().join("spool")),
-            script: HostOptions::default(),
+            script: HostOptions { wall_budget: PATIENT, heartbeat: PATIENT, ..HostOptions::default() },
             streams: Vec::new(),
             backends: Vec::new(),
             routes: Vec::new(),

@@ -7,6 +7,10 @@ use crate::error::{AtFault, Fault, Result};
 use crate::markup::{LATIN1, begins_declaration, declaration};
 use crate::position::Width;
 
+/// First bytes that decide the encoding.
+const MARKS: [&[u8]; 6] =
+    [&[0xef, 0xbb, 0xbf], &[0xff, 0xfe, 0, 0], &[0, 0, 0xfe, 0xff], &[0xfe, 0xff], b"<\0", b"\0<"];
+
 /// What the first bytes say about the encoding.
 pub(crate) enum Detected {
     /// More bytes are needed.
@@ -27,13 +31,12 @@ pub(crate) fn detect(bytes: &[u8], is_whole: bool) -> Result<Detected> {
     match bytes {
         [0xef, 0xbb, 0xbf, ..] => return known(Decoder::new(Width::Utf8), 3),
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => return Err(unsupported("UTF-32")),
-        [0xff, 0xfe, _, _, ..] => return known(Decoder::utf16(u16::from_le_bytes), 2),
-        [0xfe, 0xff, ..] => return known(Decoder::utf16(u16::from_be_bytes), 2),
-        [b'<', 0, ..] | [0, b'<', ..] => return Err(unsupported("UTF-16 without a byte order mark")),
-        _ if is_whole => {}
-        [] | [0xef | 0xff | 0xfe | 0] | [0xef, 0xbb] | [0xff, 0xfe] | [0xff, 0xfe, _] | [b'<'] => {
+        _ if !is_whole && MARKS.iter().any(|mark| mark.len() > bytes.len() && mark.starts_with(bytes)) => {
             return Ok(Detected::Undecided);
         }
+        [0xff, 0xfe, ..] => return known(Decoder::utf16(u16::from_le_bytes), 2),
+        [0xfe, 0xff, ..] => return known(Decoder::utf16(u16::from_be_bytes), 2),
+        [b'<', 0, ..] | [0, b'<', ..] => return Err(unsupported("UTF-16 without a byte order mark")),
         _ => {}
     }
     match begins_declaration(bytes) {

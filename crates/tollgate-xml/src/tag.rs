@@ -171,10 +171,15 @@ pub(crate) fn end_tag(text: &str, at: usize, limits: &Limits) -> Result<Option<E
 
 #[inline]
 fn name(text: &str, at: usize, limits: &Limits, reason: &'static str) -> Result<NameSpan> {
-    let name = scan_name(text, at)
-        .map_err(|found| Fault::malformed(text, found, reason, "a name with at most one colon"))?;
+    let too_long = || Fault::limit(at, format!("a name longer than {} bytes", limits.name_bytes_max));
+    let name = scan_name(text, at).map_err(|found| {
+        if found - at > limits.name_bytes_max {
+            return too_long();
+        }
+        Fault::malformed(text, found, reason, "a name with at most one colon")
+    })?;
     if name.end - name.start > limits.name_bytes_max {
-        return Err(Fault::limit(at, format!("a name longer than {} bytes", limits.name_bytes_max)));
+        return Err(too_long());
     }
     Ok(name)
 }

@@ -33,7 +33,10 @@ fn utf_16_is_read_by_its_byte_order_mark() {
             "U+0001, a character that XML does not allow, at byte 15 (line 2, column 2)",
         );
     }
-    check_fault([0xff, 0xfe, 0, 0], "a text in UTF-32, allowed is UTF-8");
+    for mark in [[0xff, 0xfe, 0, 0], [0, 0, 0xfe, 0xff]] {
+        check_fault(mark, "a text in UTF-32, allowed is UTF-8");
+    }
+    check_fault([0, 0, 0xfe], "U+0000, a character that XML does not allow");
     let mut low = utf16("\u{feff}<a>", true);
     low.extend([0xdc, 0]);
     check_fault(&low, "text is not UTF-16 at byte 9");

@@ -48,6 +48,7 @@ fn a_limit_is_the_same_wherever_a_document_is_cut() {
     check("<a><b><c/></b></a>", "elements are nested deeper than 2 at byte 7");
     check("<a b='' c='' d=''/>", "more than 2 attributes of an element at byte 14");
     check("<abcdefghi/>", "a name longer than 8 bytes at byte 2");
+    check("<abcdefgh:i: />", "a name longer than 8 bytes at byte 2");
     check("<a abcdefghi=''/>", "a name longer than 8 bytes at byte 4");
     check("<a xmlns:b='b'><c xmlns:d='d'/></a>", "more than 1 namespace declarations in scope at byte 19");
     check("<a xmlns='urn:abcde'/>", "a namespace longer than 8 bytes at byte 4");

@@ -3,6 +3,7 @@
 //! `quick-xml` makes fewer checks. So it has to read each document that the reader accepts, with the same
 //! names, namespaces, values and texts.
 
+use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{PrefixDeclaration, QName, ResolveResult};
 use quick_xml::{NsReader, XmlVersion};
@@ -91,7 +92,10 @@ fn element_name(reader: &NsReader<&[u8]>, name: QName<'_>) -> String {
 fn shown(namespace: &ResolveResult<'_>, name: QName<'_>) -> String {
     match namespace {
         ResolveResult::Bound(uri) if !uri.as_ref().is_empty() => {
-            format!("{{{}}}{}", uri.as_ref(), name.as_ref())
+            // `quick-xml` keeps the value of a declaration as it was written.
+            let written = Attribute { key: QName("xmlns"), value: uri.as_ref().into() };
+            let uri = written.normalized_value(XmlVersion::Implicit1_0).unwrap();
+            format!("{{{uri}}}{}", name.as_ref())
         }
         _ => name.as_ref().to_owned(),
     }

@@ -420,10 +420,12 @@ impl Run {
                     drop(shipper);
                     shipper = self.start_shipper();
                 }
-                // A new fetcher empties the folder that the loader reads.
+                // A new fetcher empties the folder. A loader that read it meanwhile could take a later segment
+                // for the beginning of a log, so the program starts its loaders after the fetcher.
                 1 => {
-                    drop(fetcher);
+                    drop((loader, fetcher));
                     fetcher = self.start_fetcher();
+                    loader = self.start_loader();
                 }
                 2 => {
                     drop(loader);

@@ -150,6 +150,10 @@ fn a_fault_of_a_schema_has_its_file_line_and_column() {
     };
     let one = |text: &str, expected: &str| check(&[("s.rnc", text)], expected);
     one("element a {\n  foo }", "s.rnc:2:3: definition \"foo\" does not exist");
+    one(
+        "element \\x{123456789aéé} { empty }",
+        "s.rnc:1:9: escape \"\\x{123456789aé\" is not a character; write \\x{HEX}",
+    );
     one("element a { empty", "s.rnc:1:18: found the end of the file; expected \"}\"");
     one(
         "element a { text | text, text }",

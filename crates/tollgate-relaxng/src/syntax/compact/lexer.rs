@@ -68,7 +68,8 @@ fn escape(text: &str) -> Option<Escape> {
     let length = text.len() - digits.len() + end + 1;
     let number = u32::from_str_radix(&digits[..end], 16).ok().filter(|_| !digits.starts_with('+'));
     let value = number.and_then(char::from_u32);
-    let fault = || format!("escape \"{}\" is not a character; write \\x{{HEX}}", &text[..length.min(16)]);
+    let shown = &text[..text.floor_char_boundary(length.min(16))];
+    let fault = || format!("escape \"{shown}\" is not a character; write \\x{{HEX}}");
     Some(value.map(|value| (value, length, true)).ok_or_else(fault))
 }
 

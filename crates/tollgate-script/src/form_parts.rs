@@ -1,45 +1,20 @@
 //! The reader of a multipart body. The reader reads part by part, in constant memory, from memory or from a
 //! file.
-//!
-//! If the body is in a file, threads of the runtime that polls the call read the file, one stretch at a time.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tollgate_http::{FormError, FormEvent, FormPartHead, FormStream};
 
-use crate::body::{Body, ReadAt};
+use crate::body::Body;
+use crate::stretch::{Blocks, BodyReadError, STRETCH_BYTES, WorkStep};
 
 /// Maximum bytes of one read from a file. One `part:read()` also returns at most this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes that a thread reads, skips or saves before other tasks run.
-pub(crate) const STRETCH_BYTES: u64 = 8 << 20;
-/// Maximum number of threads that work on forms for one worker. Further threads stay free to read files that
-/// are sent.
-pub(crate) const AT_ONCE_MAX: usize = 2;
 
-/// Reason why a form cannot be read further.
-#[derive(Debug)]
-pub(crate) enum FormReadError {
-    /// The client is at fault. The values are the status and the reason. Unless the script catches the error,
-    /// the reply has this status.
-    Client(u16, String),
-    /// The disk failed.
-    Disk(io::Error),
-}
-
-impl From<FormError> for FormReadError {
+impl From<FormError> for BodyReadError {
     fn from(error: FormError) -> Self {
         Self::Client(400, error.to_string())
-    }
-}
-
-impl From<io::Error> for FormReadError {
-    fn from(error: io::Error) -> Self {
-        Self::Disk(error)
     }
 }
 
@@ -52,9 +27,7 @@ pub(crate) struct PartLimits {
 
 /// A form that is being read.
 pub(crate) struct PartReader {
-    source: Source,
-    /// Number of bytes of the source that were read.
-    at: u64,
+    blocks: Blocks,
     stream: FormStream,
     limits: PartLimits,
     /// Number of parts so far.
@@ -63,49 +36,35 @@ pub(crate) struct PartReader {
     part_bytes: Option<u64>,
 }
 
-enum Source {
-    Memory(Bytes),
-    File(Box<dyn ReadAt>, u64),
-}
-
-/// Result of one stretch of work on a form.
-pub(crate) enum WorkStep<R> {
-    More,
-    Done(R),
-}
-
 impl PartReader {
     /// Creates a reader for a body.
     ///
     /// # Errors
     /// `Client` if the body is not a multipart form. `Disk` if its file cannot be opened again.
-    pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, FormReadError> {
+    pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, BodyReadError> {
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         if !media_type.eq_ignore_ascii_case(b"multipart/form-data") {
-            return Err(FormReadError::Client(415, "the body is not multipart/form-data".to_owned()));
+            return Err(BodyReadError::Client(415, "the body is not multipart/form-data".to_owned()));
         }
-        let source = match body {
-            Body::Memory(bytes) => Source::Memory(bytes.clone()),
-            Body::File(file) => Source::File(file.open()?, file.bytes_len()),
-        };
+        let blocks = Blocks::new(body)?;
         let stream = FormStream::new(content_type)?;
-        Ok(Self { source, at: 0, stream, limits, count: 0, part_bytes: None })
+        Ok(Self { blocks, stream, limits, count: 0, part_bytes: None })
     }
 
     /// Returns whether the body is in memory, so that reading does not wait.
     pub(crate) fn is_in_memory(&self) -> bool {
-        matches!(self.source, Source::Memory(_))
+        self.blocks.is_in_memory()
     }
 
     /// Skips the remaining content of the current part, and moves to the next part. `None` means that there
     /// are no more parts.
-    pub(crate) fn next_part(&mut self) -> WorkStep<Result<Option<FormPartHead>, FormReadError>> {
-        let until = self.at.saturating_add(STRETCH_BYTES);
+    pub(crate) fn next_part(&mut self) -> WorkStep<Result<Option<FormPartHead>, BodyReadError>> {
+        let until = self.blocks.at().saturating_add(STRETCH_BYTES);
         loop {
             match self.next_event() {
                 Ok(FormEvent::Part(head)) => return WorkStep::Done(Ok(Some(head))),
                 Ok(FormEvent::End) => return WorkStep::Done(Ok(None)),
-                Ok(FormEvent::Content(_) | FormEvent::PartEnd) if self.at < until => {}
+                Ok(FormEvent::Content(_) | FormEvent::PartEnd) if self.blocks.at() < until => {}
                 Ok(FormEvent::Content(_) | FormEvent::PartEnd) => return WorkStep::More,
                 Err(fault) => return WorkStep::Done(Err(fault)),
             }
@@ -113,7 +72,7 @@ impl PartReader {
     }
 
     /// Returns more content of the current part. `None` means that the part is complete.
-    pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, FormReadError> {
+    pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, BodyReadError> {
         if self.part_bytes.is_none() {
             return Ok(None);
         }
@@ -123,7 +82,7 @@ impl PartReader {
         }
     }
 
-    fn next_event(&mut self) -> Result<FormEvent, FormReadError> {
+    fn next_event(&mut self) -> Result<FormEvent, BodyReadError> {
         loop {
             if let Some(event) = self.stream.next_event()? {
                 self.count(&event)?;
@@ -133,7 +92,7 @@ impl PartReader {
         }
     }
 
-    fn count(&mut self, event: &FormEvent) -> Result<(), FormReadError> {
+    fn count(&mut self, event: &FormEvent) -> Result<(), BodyReadError> {
         match event {
             FormEvent::Part(_) => {
                 (self.count, self.part_bytes) = (self.count + 1, Some(0));
@@ -152,60 +111,19 @@ impl PartReader {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let len = match &self.source {
-            Source::Memory(bytes) => bytes.len() as u64,
-            Source::File(_, len) => *len,
-        };
-        let bytes = usize::try_from(len - self.at).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
-        if bytes == 0 {
+        let block = self.blocks.next(BLOCK_BYTES)?;
+        if block.is_empty() {
             self.stream.finish();
-            return Ok(());
+        } else {
+            self.stream.push(&block);
         }
-        match &self.source {
-            Source::Memory(body) => {
-                let from = usize::try_from(self.at).unwrap_or_default();
-                self.stream.push(&body[from..from + bytes]);
-            }
-            Source::File(file, _) => {
-                let mut block = vec![0; bytes];
-                file.read_exact_at(&mut block, self.at)?;
-                self.stream.push(&block);
-            }
-        }
-        self.at += bytes as u64;
         Ok(())
     }
 }
 
-fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), FormReadError> {
+fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), BodyReadError> {
     if found > limit {
-        return Err(FormReadError::Client(413, format!("{what}: limit {limit} {unit}")));
+        return Err(BodyReadError::Client(413, format!("{what}: limit {limit} {unit}")));
     }
     Ok(())
-}
-
-/// Runs work on a form on threads, one stretch after another. Returns the reader and the result, or `None` if
-/// the runtime ends.
-///
-/// # Cancel safety
-/// After a drop of the future, the current stretch completes. Then the reader and the values of the work are
-/// dropped.
-pub(crate) async fn by_threads<R: Send + 'static>(
-    places: Arc<Semaphore>,
-    mut reader: Box<PartReader>,
-    mut work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
-) -> Option<(Box<PartReader>, R)> {
-    loop {
-        let place = places.clone().acquire_owned().await.ok()?;
-        let stretch = spawn_blocking(move || {
-            let stretch = work(&mut reader);
-            drop(place);
-            (reader, work, stretch)
-        });
-        let (reader_back, work_back, done) = stretch.await.ok()?;
-        match done {
-            WorkStep::Done(result) => return Some((reader_back, result)),
-            WorkStep::More => (reader, work) = (reader_back, work_back),
-        }
-    }
 }

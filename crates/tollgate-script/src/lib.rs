@@ -65,6 +65,7 @@ mod request;
 mod require;
 mod script;
 mod shared;
+mod stretch;
 mod sys;
 mod testing;
 mod text;
@@ -77,6 +78,7 @@ mod uploads;
 mod vm;
 mod waits;
 mod xml;
+mod xml_elements;
 
 pub use body::{Body, BodyError, BodyFile, ReadAt};
 pub use call::{Call, Step};

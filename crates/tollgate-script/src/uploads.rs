@@ -14,7 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::form_parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
+use crate::form_parts::PartReader;
+use crate::stretch::{BodyReadError, STRETCH_BYTES, WorkStep};
 
 /// A folder that scripts save files in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Save {
     }
 
     /// Writes a stretch of the current part.
-    pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> WorkStep<Result<Saved, FormReadError>> {
+    pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> WorkStep<Result<Saved, BodyReadError>> {
         match self.write(reader) {
             Ok(None) => WorkStep::More,
             Ok(Some(saved)) => WorkStep::Done(Ok(saved)),
@@ -78,7 +79,7 @@ impl Save {
 
     /// Writes the next `STRETCH_BYTES` of the part, or fewer at the end of the part. `None` means that more
     /// bytes follow.
-    fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, FormReadError> {
+    fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, BodyReadError> {
         let Ok(name) = str::from_utf8(&self.name) else {
             return Ok(Some(Err("the name is not UTF-8".to_owned())));
         };
@@ -125,7 +126,7 @@ impl Draft {
         Ok(Self { file, folder, temporary, bytes: 0, state: DraftState::Temporary })
     }
 
-    fn rename(&mut self, name: &str, options: SaveOptions) -> Result<Saved, FormReadError> {
+    fn rename(&mut self, name: &str, options: SaveOptions) -> Result<Saved, BodyReadError> {
         if options.syncs {
             self.file.sync_all().map_err(of_disk)?;
         }
@@ -192,7 +193,7 @@ fn last_segment(name: &str) -> &str {
 }
 
 /// Returns an error if the disk has less free space than the reserve and one more stretch.
-fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), FormReadError> {
+fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), BodyReadError> {
     let space = fstatvfs(folder).map_err(io::Error::from)?;
     if space.f_bavail.saturating_mul(space.f_frsize) < reserve_bytes.saturating_add(STRETCH_BYTES) {
         return Err(no_room());
@@ -200,15 +201,15 @@ fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), FormReadError>
     Ok(())
 }
 
-fn of_disk(error: io::Error) -> FormReadError {
+fn of_disk(error: io::Error) -> BodyReadError {
     match Errno::from_io_error(&error) {
         Some(Errno::NOSPC | Errno::DQUOT) => no_room(),
-        _ => FormReadError::Disk(error),
+        _ => BodyReadError::Disk(error),
     }
 }
 
-fn no_room() -> FormReadError {
-    FormReadError::Client(503, "the disk of uploads is nearly full".to_owned())
+fn no_room() -> BodyReadError {
+    BodyReadError::Client(503, "the disk of uploads is nearly full".to_owned())
 }
 
 const EXISTS: &str = "a file with this name exists";

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use mlua::{Lua, MultiValue};
 use tokio::sync::Semaphore;
 
-use crate::form_parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
+use crate::stretch::AT_ONCE_MAX;
 
 /// The operation that a call waits for. The runtime of the worker polls the operation.
 pub(crate) type Operation = Pin<Box<dyn Future<Output = ReturnValues>>>;

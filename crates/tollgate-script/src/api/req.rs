@@ -10,6 +10,7 @@
 
 mod accepts;
 mod auth;
+mod elements;
 mod form;
 mod parts;
 
@@ -59,7 +60,8 @@ pub(crate) fn metatable(
     let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget)?;
     let parts = parts::install(lua, active, waits, memory_bytes_max)?;
     let accepts = accepts::install(lua, active)?;
-    let functions = [body, json, all, form, precondition, parts, accepts, xml];
+    let elements = elements::install(lua, active, waits, budget, memory_bytes_max)?;
+    let functions = [body, json, all, form, precondition, parts, accepts, xml, elements];
     let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", index)?;
@@ -120,6 +122,7 @@ impl Fields for RequestFields {
             "parts" => stack.function(PARTS),
             "accepts" => stack.function(ACCEPTS),
             "xml" => stack.function(XML),
+            "xml_each" => stack.function(XML_EACH),
             _ => stack.function(ALL),
         }
         true
@@ -274,6 +277,7 @@ const PRECONDITION: u8 = 4;
 const PARTS: u8 = 5;
 const ACCEPTS: u8 = 6;
 const XML: u8 = 7;
+const XML_EACH: u8 = 8;
 const COOKIES_EXPECTED: usize = 4;
 const TRACE_FIELDS: usize = 5;
 
@@ -328,7 +332,7 @@ fn texts<T: AsRef<[u8]>>(lua: &Lua, values: impl Iterator<Item = T>) -> mlua::Re
     lua.create_sequence_from(values.collect::<mlua::Result<Vec<_>>>()?)
 }
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "method",
     "target",
     "path",
@@ -349,4 +353,5 @@ const FIELDS: [&str; 20] = [
     "parts",
     "accepts",
     "xml",
+    "xml_each",
 ];

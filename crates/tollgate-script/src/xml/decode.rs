@@ -1,11 +1,11 @@
 //! Decodes XML text as Luau values, from the events of the reader.
 
-use mlua::{Lua, LuaString, Table, Value};
-use tollgate_xml::{Attributes, Events, Limits, Name, Prefixes, Reader, Stop, is_space};
+use mlua::{Lua, Table, Value};
+use tollgate_xml::{Attributes, Events, Limits, Name, Prefixes, Reader, Stop};
 
+use super::tree::Tree;
 use crate::budget::Budget;
 use crate::conversion::{self, DEPTH_MAX, DecodeError};
-use crate::memory::check_memory;
 
 /// Decodes a text for a script, and returns the element, or nil and the reason.
 ///
@@ -26,22 +26,10 @@ pub(crate) fn answer(
 /// # Errors
 /// `Text` names the place of the fault, counted from 1.
 fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table, DecodeError> {
-    let mut decoder = Decoder {
-        lua,
-        budget,
-        memory_max,
-        tag: lua.create_string("tag")?,
-        attr: lua.create_string("attr")?,
-        open: Vec::new(),
-        root: None,
-        text: String::new(),
-        name: String::new(),
-        events: 0,
-        error: None,
-    };
+    let mut decoder = Decoder { tree: Tree::new(lua, budget, memory_max)?, name: String::new(), error: None };
     let mut reader = Reader::new(limits());
     let read = reader.feed(text, &mut decoder).and_then(|()| reader.finish(&mut decoder));
-    match (decoder.error, read, decoder.root) {
+    match (decoder.error, read, decoder.tree.finish()) {
         (Some(error), ..) => Err(DecodeError::Lua(error)),
         (None, Err(error), _) => Err(DecodeError::Text(error.to_string())),
         (None, Ok(()), Some(root)) => Ok(root),
@@ -55,33 +43,11 @@ pub(super) fn limits() -> Limits {
 }
 
 struct Decoder<'a> {
-    lua: &'a Lua,
-    budget: &'a Budget,
-    memory_max: usize,
-    /// The keys of each element.
-    tag: LuaString,
-    attr: LuaString,
-    /// Open elements, the innermost last.
-    open: Vec<Open>,
-    /// The root element, after its end tag.
-    root: Option<Table>,
-    /// Text since the last tag.
-    text: String,
+    tree: Tree<'a>,
     /// A name with its prefix.
     name: String,
-    events: usize,
     /// Why the reading was stopped.
     error: Option<mlua::Error>,
-}
-
-/// An open element.
-struct Open {
-    table: Table,
-    count: usize,
-    /// Number of children that are elements.
-    elements: usize,
-    /// Whether a text of the element has characters other than white space.
-    has_text: bool,
 }
 
 impl Events for Decoder<'_> {
@@ -91,14 +57,13 @@ impl Events for Decoder<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<(), Stop> {
-        self.text.push_str(text);
-        let checked = self.check_budgets();
-        self.or_stop(checked)
+        let added = self.tree.text(text);
+        self.or_stop(added)
     }
 
     fn end(&mut self, _: Name<'_>) -> Result<(), Stop> {
-        let closed = self.close();
-        self.or_stop(closed)
+        let ended = self.tree.end();
+        self.or_stop(ended)
     }
 }
 
@@ -110,25 +75,8 @@ impl Decoder<'_> {
         })
     }
 
-    /// Checks the budget and the memory only once for several events, because a check for each event costs
-    /// too much.
-    fn check_budgets(&mut self) -> mlua::Result<()> {
-        let is_turn = self.events.is_multiple_of(EVENTS_PER_CHECK);
-        self.events += 1;
-        if !is_turn {
-            return Ok(());
-        }
-        check_memory(self.lua, self.text.len(), self.memory_max)?;
-        if self.budget.is_exhausted() {
-            return Err(mlua::Error::runtime("cpu budget of the call is used up"));
-        }
-        Ok(())
-    }
-
     fn begin(&mut self, name: Name<'_>, attributes: &Attributes<'_>) -> mlua::Result<()> {
-        self.check_budgets()?;
-        self.end_text()?;
-        let attr = self.lua.create_table_with_capacity(0, attributes.len())?;
+        let attr = self.tree.attributes(attributes.len())?;
         for declared in attributes.declarations() {
             let (prefix, local) =
                 if declared.prefix.is_empty() { ("", "xmlns") } else { ("xmlns", declared.prefix) };
@@ -138,40 +86,7 @@ impl Decoder<'_> {
             let Name { prefix, local, .. } = attribute.name;
             attr.raw_set(written(&mut self.name, prefix, local), attribute.value)?;
         }
-        let table = self.lua.create_table_with_capacity(0, 2)?;
-        table.raw_set(&self.tag, written(&mut self.name, name.prefix, name.local))?;
-        table.raw_set(&self.attr, attr)?;
-        self.open.push(Open { table, count: 0, elements: 0, has_text: false });
-        Ok(())
-    }
-
-    fn close(&mut self) -> mlua::Result<()> {
-        self.check_budgets()?;
-        self.end_text()?;
-        let Some(done) = self.open.pop() else { return Ok(()) };
-        if done.elements > 0 && !done.has_text && done.count > done.elements {
-            drop_texts(&done)?;
-        }
-        match self.open.last_mut() {
-            Some(parent) => {
-                parent.count += 1;
-                parent.elements += 1;
-                parent.table.raw_set(parent.count, done.table)?;
-            }
-            None => self.root = Some(done.table),
-        }
-        Ok(())
-    }
-
-    /// Appends the text since the last tag to the children of the innermost element.
-    fn end_text(&mut self) -> mlua::Result<()> {
-        let Some(parent) = self.open.last_mut().filter(|_| !self.text.is_empty()) else { return Ok(()) };
-        check_memory(self.lua, self.text.len(), self.memory_max)?;
-        parent.count += 1;
-        parent.has_text |= !self.text.bytes().all(is_space);
-        parent.table.raw_set(parent.count, self.lua.create_string(&self.text)?)?;
-        self.text.clear();
-        Ok(())
+        self.tree.begin(written(&mut self.name, name.prefix, name.local), attr)
     }
 }
 
@@ -186,18 +101,3 @@ fn written<'a>(buffer: &'a mut String, prefix: &str, local: &'a str) -> &'a str 
     buffer.push_str(local);
     buffer
 }
-
-/// Removes the texts of an element, and keeps its child elements in their order.
-fn drop_texts(open: &Open) -> mlua::Result<()> {
-    let mut kept = 0;
-    for index in 1..=open.count {
-        let child: Value = open.table.raw_get(index)?;
-        if child.is_table() {
-            kept += 1;
-            open.table.raw_set(kept, child)?;
-        }
-    }
-    (kept + 1..=open.count).try_for_each(|index| open.table.raw_set(index, Value::Nil))
-}
-
-const EVENTS_PER_CHECK: usize = 64;

@@ -22,3 +22,4 @@ mod soap;
 mod vectors;
 mod waiting;
 mod xml;
+mod xml_each;

@@ -74,3 +74,4 @@ mod to_https;
 mod uploads;
 mod verified;
 mod waiting;
+mod xml_each;

@@ -5,12 +5,13 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 use tollgate_http::FormPartHead;
 
-use crate::active::{ActiveCell, OpenForm, with_active};
+use crate::active::{ActiveCell, OpenForm, raised, with_active};
 use crate::arguments::{flag, kind, options, text, unfit, whole_number};
 use crate::error::shown;
-use crate::form_parts::{FormReadError, PartLimits, PartReader, WorkStep, by_threads};
+use crate::form_parts::{PartLimits, PartReader};
 use crate::memory::unlimited;
 use crate::nearest::hint;
+use crate::stretch::{BodyReadError, WorkStep, by_threads};
 use crate::sys::operation;
 use crate::text::utf8;
 use crate::uploads::{Save, SaveOptions, Saved};
@@ -101,11 +102,11 @@ fn whole_text(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> 
     operation::function(lua, &functions.waits, c"part:text", &begin)
 }
 
-fn take_text(reader: &mut PartReader, text: &mut Vec<u8>, bytes_max: usize) -> Result<(), FormReadError> {
+fn take_text(reader: &mut PartReader, text: &mut Vec<u8>, bytes_max: usize) -> Result<(), BodyReadError> {
     while let Some(chunk) = reader.chunk()? {
         if text.len() + chunk.len() > bytes_max {
             let reason = format!("a part of the form exceeds limit: limit {bytes_max} bytes");
-            return Err(FormReadError::Client(413, reason));
+            return Err(BodyReadError::Client(413, reason));
         }
         text.extend_from_slice(&chunk);
     }
@@ -131,7 +132,7 @@ fn save(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
         };
         let mut save = Save::new(&uploads, name, saving);
         let work = move |reader: &mut PartReader| save.go_on(reader);
-        own.write(&part, work, |lua, own, saved: Result<Saved, FormReadError>| match own.checked(saved)? {
+        own.write(&part, work, |lua, own, saved: Result<Saved, BodyReadError>| match own.checked(saved)? {
             Ok(bytes) => Ok(values([Value::Number(bytes as f64)])),
             Err(reason) => Ok(MultiValue::from_iter([Value::Nil, Value::String(lua.create_string(reason)?)])),
         })
@@ -252,18 +253,8 @@ impl FormFunctions {
         }
     }
 
-    /// Converts a failure to an error of Luau. A failure of the client decides the status of the reply,
-    /// unless the script catches the error.
-    fn checked<T>(&self, result: Result<T, FormReadError>) -> mlua::Result<T> {
-        result.map_err(|fault| match fault {
-            FormReadError::Disk(error) => mlua::Error::runtime(format!("the disk failed: {error}")),
-            FormReadError::Client(status, reason) => {
-                if let Some(active) = self.active.borrow_mut().as_mut() {
-                    active.refusal = Some(Box::new((status, reason.clone())));
-                }
-                mlua::Error::runtime(reason)
-            }
-        })
+    fn checked<T>(&self, result: Result<T, BodyReadError>) -> mlua::Result<T> {
+        result.map_err(|fault| raised(&self.active, fault))
     }
 
     fn stand_at(&self, lua: &Lua, head: &FormPartHead, metatable: &Table) -> mlua::Result<Table> {

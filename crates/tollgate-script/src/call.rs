@@ -267,7 +267,10 @@ impl Call {
         let ran = self.limited(&vm, |lua| go(&coroutine, lua));
         let begun = vm.waits.leave();
         let end = match ran {
-            Ran::Returned if self.stream.is_some() => End::Written,
+            Ran::Returned if self.stream.is_some() => match self.pipe().and_then(|pipe| pipe.unclosed()) {
+                None => End::Written,
+                Some(fault) => End::Failed(CallError::script(fault)),
+            },
             Ran::Returned => {
                 let reader = self.reader(&vm);
                 End::Replied(

@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use crate::conversion::DEPTH_MAX;
+
 /// Number of bytes in the pipe from which on a script waits.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
@@ -21,6 +23,8 @@ pub struct Pipe {
     /// Number of bytes that the connection took so far.
     taken_bytes: Cell<u64>,
     writer: RefCell<Option<Waker>>,
+    /// The names of the XML elements that the script opened, the innermost last.
+    open_elements: RefCell<Vec<String>>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +92,33 @@ impl Pipe {
             self.bytes.borrow_mut().extend_from_slice(bytes);
         }
         self.is_open()
+    }
+
+    /// Returns whether nothing was written so far.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.taken_bytes.get() == 0 && self.bytes_len() == 0
+    }
+
+    /// Records that an XML element begins. Returns false if it would be nested too deep.
+    pub(crate) fn open_element(&self, tag: String) -> bool {
+        let mut open = self.open_elements.borrow_mut();
+        let fits = open.len() < DEPTH_MAX;
+        if fits {
+            open.push(tag);
+        }
+        fits
+    }
+
+    /// Returns the name of the innermost open XML element, which ends now.
+    pub(crate) fn close_element(&self) -> Option<String> {
+        self.open_elements.borrow_mut().pop()
+    }
+
+    /// Returns the fault of a script that has written all, if the client would get XML without its end.
+    pub(crate) fn unclosed(&self) -> Option<String> {
+        let open = self.open_elements.borrow();
+        let tag = open.last().filter(|_| self.is_open())?;
+        Some(format!("the function write returned before the element \"{tag}\" was closed: call out:close"))
     }
 
     /// Returns whether a writer must wait.

@@ -105,7 +105,7 @@ impl Vm {
             req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
-        let outs = OutMetatables::new(&lua, &waits, options.reply_bytes_max)?;
+        let outs = OutMetatables::new(&lua, &waits, &budget, options.reply_bytes_max)?;
         Ok(Self {
             lua,
             parts,

@@ -20,7 +20,7 @@ mod tree;
 mod values;
 
 pub(crate) use decode::answer;
-pub(crate) use encode::{document, element, escaped};
+pub(crate) use encode::{begun, document, element, escaped};
 pub(crate) use template::{compile, render};
 pub(crate) use tree::table_of;
 pub(crate) use values::Values;

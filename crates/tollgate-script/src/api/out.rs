@@ -1,11 +1,14 @@
 //! `out`, the argument of the functions `write` and `events` of a reply.
 
+mod elements;
+
 use std::rc::Rc;
 
-use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 use super::event;
 use crate::arguments::kind;
+use crate::budget::Budget;
 use crate::pipe::Pipe;
 use crate::reply::Streamed;
 use crate::sys::operation;
@@ -18,11 +21,16 @@ pub(crate) struct OutMetatables {
 }
 
 impl OutMetatables {
-    /// Creates the metatables. `event_bytes_max` is the maximum size of an event.
-    pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>, event_bytes_max: usize) -> mlua::Result<Self> {
+    /// Creates the metatables. `bytes_max` is the maximum size of an event, and of an XML element.
+    pub(crate) fn new(
+        lua: &Lua,
+        waits: &Rc<Waits>,
+        budget: &Rc<Budget>,
+        bytes_max: usize,
+    ) -> mlua::Result<Self> {
         let own = Rc::clone(waits);
         let write = lua.create_function(move |_, (out, data): (Value, Value)| {
-            let pipe = pipe(&own, &out, "out:write(text)")?;
+            let pipe = stream_pipe(&own, &out, "out:write(text)")?;
             let data = match data {
                 Value::String(text) => Data::Text(text),
                 Value::Buffer(buffer) => Data::Copy(buffer.to_vec()),
@@ -33,22 +41,21 @@ impl OutMetatables {
                     )));
                 }
             };
-            let pushed = data.push(&pipe, 0);
-            if pushed < data.len() {
-                own.begin(async move { answer(pour(pipe, data, pushed).await) });
-                return Ok(true);
-            }
-            Ok(is_open_for_more(&own, pipe))
+            Ok(send_data(&own, pipe, data))
         })?;
         let own = Rc::clone(waits);
         let send = lua.create_function(move |_, (out, event): (Value, Value)| {
-            let pipe = pipe(&own, &out, "out:send{ data = text }")?;
-            pipe.push_whole(&event::in_bytes(&event, event_bytes_max)?);
+            let pipe = stream_pipe(&own, &out, "out:send{ data = text }")?;
+            pipe.push_whole(&event::in_bytes(&event, bytes_max)?);
             Ok(is_open_for_more(&own, pipe))
         })?;
         let write = operation::function(lua, waits, c"out:write", &write)?;
         let send = operation::function(lua, waits, c"out:send", &send)?;
-        Ok(Self { write: metatable(lua, "write", write)?, events: metatable(lua, "send", send)? })
+        let (writing, sending) = (lua.create_table()?, lua.create_table()?);
+        writing.raw_set("write", write)?;
+        elements::install(lua, &writing, waits, budget, bytes_max)?;
+        sending.raw_set("send", send)?;
+        Ok(Self { write: metatable(lua, &writing)?, events: metatable(lua, &sending)? })
     }
 
     /// Creates the `out` of one reply.
@@ -63,9 +70,7 @@ impl OutMetatables {
     }
 }
 
-fn metatable(lua: &Lua, name: &str, function: Function) -> mlua::Result<Table> {
-    let methods = lua.create_table()?;
-    methods.raw_set(name, function)?;
+fn metatable(lua: &Lua, methods: &Table) -> mlua::Result<Table> {
     methods.set_readonly(true);
     let metatable = lua.create_table()?;
     metatable.raw_set("__index", methods)?;
@@ -76,7 +81,7 @@ fn metatable(lua: &Lua, name: &str, function: Function) -> mlua::Result<Table> {
 }
 
 /// Returns the pipe of an `out`. `usage` shows the correct call in the error text.
-fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
+fn stream_pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
     let Value::Table(out) = out else {
         return Err(mlua::Error::runtime(format!("out is a {}: call {usage}", kind(out))));
     };
@@ -115,6 +120,16 @@ impl Data {
             Self::Copy(bytes) => pipe.push(&bytes[from..]),
         }
     }
+}
+
+/// Writes data. If it does not fit, the call gets its result only when the pipe has space again.
+fn send_data(waits: &Waits, pipe: Rc<Pipe>, data: Data) -> bool {
+    let pushed = data.push(&pipe, 0);
+    if pushed < data.len() {
+        waits.begin(async move { answer(pour(pipe, data, pushed).await) });
+        return true;
+    }
+    is_open_for_more(waits, pipe)
 }
 
 /// Writes the bytes of `data` after the first `pushed` bytes, whenever the pipe has space. After the last

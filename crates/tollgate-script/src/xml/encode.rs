@@ -17,6 +17,24 @@ pub(crate) fn element(value: RawValue<'_>, bytes_max: usize, budget: &Budget) ->
     written(value, Vec::new(), bytes_max, budget)
 }
 
+/// Returns the name and the start tag of an element without children, with an XML declaration before it if
+/// `has_declaration`.
+pub(crate) fn begun(
+    value: RawValue<'_>,
+    has_declaration: bool,
+    bytes_max: usize,
+    budget: &Budget,
+) -> Result<(String, Vec<u8>)> {
+    let out = if has_declaration { DECLARATION.to_vec() } else { Vec::new() };
+    let (table, mut encoder) = begin(value, out, bytes_max, budget)?;
+    let head = Head::read(table, bytes_max)?;
+    let Some(tag) = head.tag.clone() else { return Err(no_tag()) };
+    encoder.start_tag(&tag, &head.attributes);
+    encoder.out.push(b'>');
+    check_size(encoder.out.len(), bytes_max)?;
+    Ok((tag, encoder.out))
+}
+
 /// Returns a text escaped for content and for attribute values in quotes.
 pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
@@ -27,19 +45,31 @@ pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
 type Result<T> = std::result::Result<T, EncodeError>;
 
 fn written(value: RawValue<'_>, out: Vec<u8>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
+    let (table, mut encoder) = begin(value, out, bytes_max, budget)?;
+    match Head::read(table, encoder.bytes_max)? {
+        Head { tag: None, .. } => Err(no_tag()),
+        head => encoder.node(table, &head).map(|()| encoder.out),
+    }
+}
+
+/// Returns the table of an element, and the encoder for it.
+fn begin<'v, 'b>(
+    value: RawValue<'v>,
+    out: Vec<u8>,
+    bytes_max: usize,
+    budget: &'b Budget,
+) -> Result<(RawTable<'v>, Encoder<'b>)> {
     let RawValue::Table(table) = value else {
         return Err(EncodeError::new(format!(
             "a {} is not an element: allowed is a table with a tag",
             value.kind()
         )));
     };
-    let mut encoder = Encoder { out, bytes_max, budget, depth: 0 };
-    match Head::read(table, encoder.bytes_max)? {
-        Head { tag: None, .. } => {
-            Err(EncodeError::new("has no tag: allowed is an element, a table with a tag"))
-        }
-        head => encoder.node(table, &head).map(|()| encoder.out),
-    }
+    Ok((table, Encoder { out, bytes_max, budget, depth: 0 }))
+}
+
+fn no_tag() -> EncodeError {
+    EncodeError::new("has no tag: allowed is an element, a table with a tag")
 }
 
 struct Encoder<'a> {
@@ -71,12 +101,7 @@ impl Encoder<'_> {
         self.depth += 1;
         let count = table.len();
         if let Some(tag) = &head.tag {
-            write_all(&mut self.out, &["<", tag]);
-            for (name, value) in &head.attributes {
-                write_all(&mut self.out, &[" ", name, "=\""]);
-                self.out.extend_from_slice(value);
-                self.out.push(b'"');
-            }
+            self.start_tag(tag, &head.attributes);
             self.out.extend_from_slice(if count == 0 { b"/>" } else { b">" });
         }
         for index in 1..=count {
@@ -88,6 +113,16 @@ impl Encoder<'_> {
         }
         self.depth -= 1;
         check_size(self.out.len(), self.bytes_max)
+    }
+
+    /// Writes a start tag without its end.
+    fn start_tag(&mut self, tag: &str, attributes: &[(String, Vec<u8>)]) {
+        write_all(&mut self.out, &["<", tag]);
+        for (name, value) in attributes {
+            write_all(&mut self.out, &[" ", name, "=\""]);
+            self.out.extend_from_slice(value);
+            self.out.push(b'"');
+        }
     }
 
     fn child(&mut self, child: RawValue<'_>) -> Result<()> {

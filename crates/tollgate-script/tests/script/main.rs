@@ -19,6 +19,7 @@ mod requests;
 mod sandbox;
 mod shared;
 mod soap;
+mod streamed_xml;
 mod vectors;
 mod waiting;
 mod xml;

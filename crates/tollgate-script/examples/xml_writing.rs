@@ -61,6 +61,7 @@ fn request() -> Result<Rc<Request>> {
         is_sampled: false,
         body: Bytes::new().into(),
         context: Context::default(),
+        choice: std::cell::RefCell::default(),
         head,
     }))
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_xml::Doctype;
+
 use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::shared::SharedStore;
@@ -30,6 +32,8 @@ pub struct HostOptions {
     pub reply_bytes_max: usize,
     /// Maximum number of records that a call emits.
     pub emit_records_max: usize,
+    /// What readers of XML do with a document type declaration.
+    pub doctype: Doctype,
     /// Environment variables that scripts may read.
     pub env: Vec<String>,
     /// Store of `tollgate.shared`. Hosts with the same store share its values.
@@ -54,6 +58,7 @@ impl Default for HostOptions {
             collector: Collector::default(),
             reply_bytes_max: 16 << 20,
             emit_records_max: 10_000,
+            doctype: Doctype::Refuse,
             env: Vec::new(),
             shared: Arc::default(),
             shared_bytes_max: 16 << 20,

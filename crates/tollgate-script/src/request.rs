@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::caller::Caller;
 use crate::id::RequestId;
 use crate::memory::unlimited;
+use crate::route_choice::RouteChoice;
 use crate::tls::{ClientCertificate, TlsSession};
 use crate::trace::{Trace, TraceRule};
 
@@ -42,6 +43,8 @@ pub struct Request {
     pub is_sampled: bool,
     /// The content, after decoding of its content coding.
     pub body: Body,
+    /// What the rules of the route have found. `None` for a route without rules.
+    pub choice: RefCell<Option<Rc<RouteChoice>>>,
     /// Values that the scripts of one request share.
     pub context: Context,
 }
@@ -97,6 +100,7 @@ impl Request {
             trace_rule,
             is_sampled: false,
             body: Bytes::new().into(),
+            choice: RefCell::default(),
             context: Context::default(),
         })
     }
@@ -114,8 +118,10 @@ impl Request {
             trace_rule: shared.trace_rule,
             is_sampled: shared.is_sampled,
             body: shared.body.clone(),
+            choice: RefCell::default(),
             context: shared.context.copied(),
         });
+        own.choice.take();
         Rc::new(Self { place, ..own })
     }
 

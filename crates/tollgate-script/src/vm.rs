@@ -101,8 +101,7 @@ impl Vm {
         let emit = EmitParts { streams, scratch: Rc::default() };
         let marks = api::install(&lua, &active, &budget, options, &waits, &emit, &parts.fetcher)?;
         let kept = Rc::new(KeptFields::new(&lua, &marks.store_integer)?);
-        let req_metatable =
-            req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
+        let req_metatable = req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
         budget.watch(&lua)?;
         let outs = OutMetatables::new(&lua, &waits, &budget, options.reply_bytes_max)?;

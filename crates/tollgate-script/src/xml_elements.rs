@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use tollgate_xml::{
-    Attributes, Events, Found, Limits, Name, PathMatcher, PathSet, PrefixBinding, Prefixes, Reader, Stop,
-    XmlError, XmlErrorKind,
+    Attributes, Doctype, Events, Found, Limits, Name, PathMatcher, PathSet, PrefixBinding, Prefixes, Reader,
+    Stop, XmlError, XmlErrorKind,
 };
 
 use crate::body::Body;
@@ -141,6 +141,7 @@ impl ElementReader {
         path: &str,
         namespaces: &[(String, String)],
         bytes_max: usize,
+        doctype: Doctype,
     ) -> Result<Result<Self, String>, BodyReadError> {
         let bindings: Vec<_> = namespaces.iter().map(|(prefix, uri)| PrefixBinding { prefix, uri }).collect();
         let set = match PathSet::new([path], &bindings) {
@@ -151,6 +152,7 @@ impl ElementReader {
         let limits = Limits {
             depth_max: DEPTH_MAX,
             tag_bytes_max: bytes_max.max(Limits::default().tag_bytes_max),
+            doctype,
             prefixes: Prefixes::Any,
             ..Limits::default()
         };

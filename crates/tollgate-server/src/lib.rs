@@ -124,7 +124,8 @@ pub use tollgate_backend::{
 pub use tollgate_files::{Etag, FilesSpec, FolderBounds, OwnFile, Symlinks, TryPath};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{
-    CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Trace, Uploads,
+    CallError, Database, Doctype, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Trace,
+    Uploads,
 };
 pub use tollgate_tls::{
     Certificate, CertificateError, CertificateFacts, CertificateFiles, ClientAuth, ClientAuthError,

@@ -285,7 +285,9 @@ impl<'a> Building<'a> {
         let is_proxy = |handler: &&ChosenHandler| matches!(handler, ChosenHandler::Proxy(_));
         let first = when.handlers().find(is_proxy).unwrap_or(&when.otherwise);
         let mut entry = self.endpoint_of(&of(first), cells.clone())?;
-        let choice = Choice::new(when, |handler| {
+        let stream = spec.stream.and_then(|stream| self.streams.get(stream));
+        let values = stream.map(|stream| stream.look_ahead_paths()).unwrap_or_default();
+        let choice = Choice::new(when, values, self.options.script.doctype, |handler| {
             let mut endpoint = self.endpoint_of(&of(handler), cells.clone())?;
             endpoint.cells = entry.cells.clone();
             endpoint.streams = self.hosts.streams_of(spec, &self.streams);

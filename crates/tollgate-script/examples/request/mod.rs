@@ -26,6 +26,7 @@ pub(crate) fn request(head: &str, content: &'static str) -> Result<Rc<Request>, 
         is_sampled: false,
         body: Bytes::from_static(content.as_bytes()).into(),
         context: Context::default(),
+        choice: std::cell::RefCell::default(),
         head: head.ok_or("the head is not whole")?,
     }))
 }

@@ -39,7 +39,7 @@ pub(crate) fn install(
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
-    let xml = xml::install(lua, budget, options.reply_bytes_max)?;
+    let xml = xml::install(lua, budget, options)?;
     tollgate.raw_set("soap", soap::install(lua, &xml)?)?;
     tollgate.raw_set("xml", xml)?;
     tollgate.raw_set("log", log::install(lua, active)?)?;

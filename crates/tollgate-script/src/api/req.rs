@@ -20,6 +20,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
+use tollgate_xml::Doctype;
 
 use crate::active::{ActiveCell, with_active};
 use crate::arguments::kind;
@@ -30,8 +31,10 @@ use crate::interned::Interned;
 use crate::marks::Marks;
 use crate::memory::{check_memory, string_within, unlimited, watched};
 use crate::nearest::hint;
+use crate::options::HostOptions;
 use crate::precondition::precondition;
 use crate::request::Request;
+use crate::route_choice::RouteChoice;
 use crate::sys::stack::{self, Fields, KeptFields, Stack};
 use crate::text::utf8;
 use crate::tls::ClientCertificate;
@@ -48,8 +51,9 @@ pub(crate) fn metatable(
     budget: &Rc<Budget>,
     kept: &Rc<KeptFields>,
     waits: &Rc<Waits>,
-    memory_bytes_max: usize,
+    options: &HostOptions,
 ) -> mlua::Result<Table> {
+    let memory_bytes_max = options.memory_bytes_max;
     let (names, own, kept) = (Interned::new(lua, FIELDS)?, Rc::clone(active), Rc::clone(kept));
     let fields = RequestFields { names, active: own, kept };
     let own = Rc::clone(active);
@@ -57,10 +61,10 @@ pub(crate) fn metatable(
     let refuse = lua.create_function(move |lua, (req, key): (Table, Value)| {
         rare(lua, &own, &req, &key, (&own_marks, &own_budget))
     })?;
-    let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget)?;
+    let [body, json, all, form, precondition, xml] = functions(lua, active, marks, budget, options.doctype)?;
     let parts = parts::install(lua, active, waits, memory_bytes_max)?;
     let accepts = accepts::install(lua, active)?;
-    let elements = elements::install(lua, active, waits, budget, memory_bytes_max)?;
+    let elements = elements::install(lua, active, waits, budget, options)?;
     let functions = [body, json, all, form, precondition, parts, accepts, xml, elements];
     let index = stack::index(lua, Rc::new(fields), &refuse, &functions, &fold_metatable(lua)?)?;
     let metatable = lua.create_table()?;
@@ -129,8 +133,8 @@ impl Fields for RequestFields {
     }
 }
 
-/// Returns the table for the field `ctx`, in which scripts store values, the caller for the field `auth`, or
-/// the certificate of the client. Any other field is unknown, and an error.
+/// Returns the table for the field `ctx`, in which scripts store values, the caller for the field `auth`, the
+/// certificate of the client, or the choice of the route. Any other field is unknown, and an error.
 #[cold]
 fn rare(
     lua: &Lua,
@@ -143,11 +147,11 @@ fn rare(
         let Value::String(name) = key else {
             return Err(mlua::Error::runtime(format!("req has no field of type {}", kind(key))));
         };
-        if [CONTEXT, AUTH, CLIENT_CERTIFICATE].iter().any(|known| *name == *known) {
+        if RARE.iter().any(|known| *name == *known) {
             return Ok(Rc::clone(&active.request));
         }
         let name = shown(&name.as_bytes());
-        let hint = hint(&name, FIELDS.into_iter().chain([CONTEXT, AUTH, CLIENT_CERTIFICATE]));
+        let hint = hint(&name, FIELDS.into_iter().chain(RARE));
         Err(mlua::Error::runtime(format!("req has no field \"{name}\"{hint}")))
     })?;
     match key {
@@ -157,8 +161,24 @@ fn rare(
                 request.client_certificate().map(|found| certificate_table(lua, found)).transpose()?;
             Ok(table.map_or(Value::Nil, Value::Table))
         }
+        Value::String(name) if *name == XML_ROUTE => {
+            let choice = request.choice.borrow();
+            let table = choice.as_ref().map(|choice| choice_table(lua, choice)).transpose()?;
+            Ok(table.map_or(Value::Nil, Value::Table))
+        }
         _ => request.context.table(lua).map(Value::Table),
     }
+}
+
+fn choice_table(lua: &Lua, choice: &RouteChoice) -> mlua::Result<Table> {
+    unlimited(lua, || {
+        let values = lua.create_table()?;
+        choice.found().try_for_each(|(path, value)| values.raw_set(path, value))?;
+        let table = lua.create_table()?;
+        table.raw_set("rule", choice.rule)?;
+        table.raw_set("values", values)?;
+        Ok(table)
+    })
 }
 
 fn certificate_table(lua: &Lua, certificate: &ClientCertificate) -> mlua::Result<Table> {
@@ -180,6 +200,7 @@ fn functions(
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
+    doctype: Doctype,
 ) -> mlua::Result<[Function; 6]> {
     let own = Rc::clone(active);
     let body = move |lua: &Lua, req: Table| {
@@ -226,7 +247,7 @@ fn functions(
     let xml = move |lua: &Lua, req: Table| {
         let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
         watched(lua, |memory_max| {
-            xml::answer(lua, &content(lua, &body, memory_max)?, &own_budget, memory_max)
+            xml::answer(lua, &content(lua, &body, memory_max)?, doctype, &own_budget, memory_max)
         })
     };
     Ok([
@@ -269,6 +290,9 @@ fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
 const CONTEXT: &str = "ctx";
 const CLIENT_CERTIFICATE: &str = "client_certificate";
 const AUTH: &str = "auth";
+const XML_ROUTE: &str = "xml_route";
+/// The fields that [`rare`] looks up.
+const RARE: [&str; 4] = [CONTEXT, AUTH, CLIENT_CERTIFICATE, XML_ROUTE];
 const BODY: u8 = 0;
 const JSON: u8 = 1;
 const ALL: u8 = 2;

@@ -9,11 +9,13 @@ use mlua::{Lua, Table, Value};
 use crate::arguments::{bytes_of, close};
 use crate::budget::Budget;
 use crate::memory::{string_within, watched};
+use crate::options::HostOptions;
 use crate::sys::raw;
 use crate::xml;
 
 /// Creates the table `tollgate.xml`.
-pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua::Result<Table> {
+pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, options: &HostOptions) -> mlua::Result<Table> {
+    let HostOptions { reply_bytes_max: bytes_max, doctype, .. } = *options;
     let xml: Table = lua.load(FINDING).set_name("=xml").call(())?;
     let own = Rc::clone(budget);
     let encode = move |lua: &Lua, value: Value| {
@@ -27,7 +29,7 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
     let own = Rc::clone(budget);
     let decode = move |lua: &Lua, text: Value| {
         bytes_of("text of tollgate.xml.decode", &text, |text| {
-            watched(lua, |memory_max| xml::answer(lua, text, &own, memory_max))
+            watched(lua, |memory_max| xml::answer(lua, text, doctype, &own, memory_max))
         })
     };
     xml.raw_set("decode", lua.create_function(decode)?)?;
@@ -41,7 +43,7 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
         })
     };
     xml.raw_set("escape", lua.create_function(escape)?)?;
-    compiled::install(lua, &xml, budget, bytes_max)?;
+    compiled::install(lua, &xml, budget, options)?;
     close(lua, "tollgate.xml", &xml)?;
     Ok(xml)
 }

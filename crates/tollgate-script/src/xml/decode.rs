@@ -1,7 +1,7 @@
 //! Decodes XML text as Luau values, from the events of the reader.
 
 use mlua::{Lua, Table, Value};
-use tollgate_xml::{Attributes, Events, Limits, Name, Prefixes, Reader, Stop};
+use tollgate_xml::{Attributes, Doctype, Events, Limits, Name, Prefixes, Reader, Stop};
 
 use super::tree::Tree;
 use crate::budget::Budget;
@@ -14,10 +14,11 @@ use crate::conversion::{self, DEPTH_MAX, DecodeError};
 pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
+    doctype: Doctype,
     budget: &Budget,
     memory_max: usize,
 ) -> mlua::Result<(Value, Value)> {
-    conversion::answer(lua, decode(lua, text, budget, memory_max).map(Value::Table))
+    conversion::answer(lua, decode(lua, text, doctype, budget, memory_max).map(Value::Table))
 }
 
 /// Decodes the whole of `text`. Call this without a memory limit, because it checks growth against
@@ -25,9 +26,15 @@ pub(crate) fn answer(
 ///
 /// # Errors
 /// `Text` names the place of the fault, counted from 1.
-fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table, DecodeError> {
+fn decode(
+    lua: &Lua,
+    text: &[u8],
+    doctype: Doctype,
+    budget: &Budget,
+    memory_max: usize,
+) -> Result<Table, DecodeError> {
     let mut decoder = Decoder { tree: Tree::new(lua, budget, memory_max)?, name: String::new(), error: None };
-    let mut reader = Reader::new(limits());
+    let mut reader = Reader::new(limits(doctype));
     let read = reader.feed(text, &mut decoder).and_then(|()| reader.finish(&mut decoder));
     match (decoder.error, read, decoder.tree.finish()) {
         (Some(error), ..) => Err(DecodeError::Lua(error)),
@@ -38,8 +45,9 @@ fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<
 }
 
 /// The limits of a text that is in memory already. Scripts see names as written, so each prefix is allowed.
-pub(super) fn limits() -> Limits {
-    Limits { depth_max: DEPTH_MAX, tag_bytes_max: usize::MAX, prefixes: Prefixes::Any, ..Limits::default() }
+pub(super) fn limits(doctype: Doctype) -> Limits {
+    let prefixes = Prefixes::Any;
+    Limits { depth_max: DEPTH_MAX, tag_bytes_max: usize::MAX, doctype, prefixes, ..Limits::default() }
 }
 
 struct Decoder<'a> {

@@ -1,7 +1,7 @@
 //! Values at paths, read in one pass and without a tree.
 
 use mlua::{Lua, LuaString, Table, Value};
-use tollgate_xml::{PathSet, PathValues, PrefixBinding, Reader};
+use tollgate_xml::{Doctype, PathSet, PathValues, PrefixBinding, Reader};
 
 use super::decode::limits;
 use crate::budget::Budget;
@@ -13,6 +13,7 @@ pub(crate) struct Values {
     names: Vec<LuaString>,
     is_number: Vec<bool>,
     set: PathSet,
+    doctype: Doctype,
 }
 
 impl Values {
@@ -23,6 +24,7 @@ impl Values {
     pub(crate) fn new(
         paths: Vec<(LuaString, String)>,
         namespaces: &[(String, String)],
+        doctype: Doctype,
     ) -> Result<Self, String> {
         let prefixes: Vec<_> = namespaces.iter().map(|(prefix, uri)| PrefixBinding { prefix, uri }).collect();
         let (names, texts): (Vec<_>, Vec<_>) = paths.into_iter().unzip();
@@ -30,7 +32,7 @@ impl Values {
         let is_number = texts.iter().map(|text| number_path(text).is_some()).collect();
         let set = PathSet::new(plain, &prefixes)
             .map_err(|error| format!("{}: {error}", names[error.path].to_string_lossy()))?;
-        Ok(Self { names, is_number, set })
+        Ok(Self { names, is_number, set, doctype })
     }
 
     /// Reads the values of a text into a table. A path that finds nothing has no field.
@@ -45,7 +47,8 @@ impl Values {
         memory_max: usize,
     ) -> Result<Table, DecodeError> {
         let bytes_max = memory_max.saturating_sub(lua.used_memory());
-        let (mut reader, mut values) = (Reader::new(limits()), PathValues::new(&self.set, bytes_max));
+        let (mut reader, mut values) =
+            (Reader::new(limits(self.doctype)), PathValues::new(&self.set, bytes_max));
         let mut read = Ok(());
         for piece in text.chunks(BYTES_PER_CHECK) {
             if budget.is_exhausted() {

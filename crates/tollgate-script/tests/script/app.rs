@@ -102,6 +102,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
         is_sampled: false,
         body: Bytes::copy_from_slice(body).into(),
         context: Context::default(),
+        choice: std::cell::RefCell::default(),
         head,
     })
 }

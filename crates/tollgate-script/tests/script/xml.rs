@@ -1,6 +1,6 @@
 //! Tests of `tollgate.xml`, of `xml` in replies, and of `req:xml()`.
 
-use tollgate_script::{ContentType, HostOptions};
+use tollgate_script::{ContentType, Doctype, HostOptions};
 
 use crate::app::{App, finish, handler_of, request, text};
 
@@ -324,4 +324,27 @@ fn values_are_read_at_their_paths() {
     assert!(error.contains("tollgate.xml.values: x: a path that does not begin with /"), "{error}");
     let error = app.error("return tollgate.xml.values({ x = '/p:a' })");
     assert!(error.contains("x: the prefix p has no namespace"), "{error}");
+}
+
+#[test]
+fn a_doctype_without_internal_subset_is_skipped_if_the_host_says_so() {
+    let app = App::with(HostOptions { doctype: Doctype::Skip, ..HostOptions::default() });
+    let head = "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n";
+    let check = |expression: &str| {
+        let script = format!(
+            "local read = tollgate.xml.values({{ v = '/a/b' }})
+            local function each() for element in req:xml_each('/a/b') do return element end end
+            return tollgate.xml.text({expression})"
+        );
+        let handler = app.handler(&handler_of(&script));
+        let call = |body: &str| finish(handler.call(request(head, body.as_bytes())));
+        let skipped = call("<!DOCTYPE a SYSTEM 'a.dtd'><a><b>x</b></a>").unwrap();
+        assert_eq!(text(&skipped), "x", "{expression}");
+        let subset = call("<!DOCTYPE a [<!ENTITY c 'd'>]><a><b>&c;</b></a>").unwrap_err().to_string();
+        assert!(subset.contains("internal subset"), "{expression}: {subset}");
+    };
+    check("assert(req:xml())");
+    check("assert(tollgate.xml.decode(req:body()))");
+    check("each()");
+    check("{ tag = 'c', assert(read(req:body())).v }");
 }

@@ -187,6 +187,7 @@ impl Worker {
                     is_sampled: arrived.is_sampled,
                     body,
                     context: Context::default(),
+                    choice: std::cell::RefCell::default(),
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
                 let upload = arrived.upload;

@@ -10,15 +10,18 @@ mod prefix;
 mod xml;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use tollgate_http::RequestHead;
-use tollgate_xml::XmlError;
+use tollgate_script::RouteChoice;
+use tollgate_xml::{Doctype, XmlError};
 
 use crate::options::stream::FieldPath;
 use crate::options::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec, XmlPaths};
 use json::{JsonError, JsonValues};
 use kind::ContentKind;
 pub(crate) use prefix::Prefix;
+use xml::{Found, XmlValues};
 
 /// The compiled rules of a route. `T` is what a rule chooses.
 pub(crate) struct Choice<T> {
@@ -27,6 +30,9 @@ pub(crate) struct Choice<T> {
     /// The JSON paths of all rules.
     json_paths: Vec<FieldPath>,
     xml_paths: XmlPaths,
+    /// The values that records keep.
+    values: XmlValues,
+    doctype: Doctype,
     rules: Vec<Rule<T>>,
     otherwise: T,
 }
@@ -60,12 +66,16 @@ pub(crate) enum ChoiceError {
 }
 
 impl<T> Choice<T> {
-    /// Compiles the rules. `target` creates what a rule chooses.
+    /// Compiles the rules. `values` are the paths of values that records keep. `doctype` is what is done with a
+    /// document type declaration. `target` creates what a rule
+    /// chooses.
     ///
     /// # Errors
     /// The first error of `target`.
     pub(crate) fn new<E>(
         spec: &WhenSpec,
+        values: Vec<String>,
+        doctype: Doctype,
         mut target: impl FnMut(&ChosenHandler) -> Result<T, E>,
     ) -> Result<Self, E> {
         let mut paths = Vec::new();
@@ -75,10 +85,13 @@ impl<T> Choice<T> {
             Ok(Rule { conditions, target: target(handler)? })
         });
         let rules = rules.collect::<Result<_, E>>()?;
+        let reads_content = spec.reads_content() || !values.is_empty();
         Ok(Self {
-            look_ahead_bytes: if spec.reads_content() { spec.look_ahead_bytes } else { 0 },
+            look_ahead_bytes: if reads_content { spec.look_ahead_bytes } else { 0 },
             json_paths: paths,
             xml_paths: spec.xml_paths.clone(),
+            values: XmlValues::new(values, &spec.namespaces),
+            doctype,
             rules,
             otherwise: target(&spec.otherwise)?,
         })
@@ -89,30 +102,36 @@ impl<T> Choice<T> {
         self.look_ahead_bytes > 0
     }
 
-    /// Returns what the first rule that holds has chosen.
+    /// Returns what the first rule that holds has chosen, and what was found.
     ///
     /// # Errors
     /// The content is malformed within the look-ahead.
-    pub(crate) fn choose(&self, head: &RequestHead, prefix: &Prefix<'_>) -> Result<&T, ChoiceError> {
-        let (mut values, mut found) = (JsonValues::default(), Vec::new());
+    pub(crate) fn choose(
+        &self,
+        head: &RequestHead,
+        prefix: &Prefix<'_>,
+    ) -> Result<(&T, RouteChoice), ChoiceError> {
+        let (mut values, mut found) = (JsonValues::default(), Found::default());
         let kind =
             if self.reads_content() { ContentKind::of(head, prefix.bytes) } else { ContentKind::Other };
         match kind {
             ContentKind::Json if !self.json_paths.is_empty() => {
                 values = JsonValues::find(&self.json_paths, prefix)?;
             }
-            ContentKind::Xml if !self.xml_paths.0.is_empty() => {
-                found = xml::find(&self.xml_paths.0, prefix)?;
+            ContentKind::Xml if !self.xml_paths.0.is_empty() || !self.values.paths.is_empty() => {
+                found = xml::find(&self.xml_paths.0, &self.values.set, self.doctype, prefix)?;
             }
             ContentKind::Json | ContentKind::Xml | ContentKind::Other => {}
         }
         let holds = |condition: &Condition| match condition {
             Condition::Header { name, test } => test.passes(field(head, name).as_deref()),
             Condition::Json { path, test } => test.passes(values.get(*path).map(str::as_bytes)),
-            Condition::Xml(path) => found.get(*path).is_some_and(|found| *found),
+            Condition::Xml(path) => found.conditions.get(*path).is_some_and(|found| *found),
         };
-        let rule = self.rules.iter().find(|rule| rule.conditions.iter().all(holds));
-        Ok(rule.map_or(&self.otherwise, |rule| &rule.target))
+        let rule = self.rules.iter().position(|rule| rule.conditions.iter().all(holds));
+        let target = rule.map_or(&self.otherwise, |rule| &self.rules[rule].target);
+        let paths = Rc::clone(&self.values.paths);
+        Ok((target, RouteChoice { rule: rule.map(|rule| rule + 1), paths, values: found.values }))
     }
 }
 

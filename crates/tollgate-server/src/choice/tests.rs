@@ -44,12 +44,12 @@ fn choice<const N: usize>(rules: [Vec<ConditionSpec>; N]) -> Choice<u16> {
         ChosenHandler::Reply { status, .. } => Ok::<_, ()>(*status),
         ChosenHandler::Proxy(_) => Err(()),
     };
-    Choice::new(&spec, status).unwrap()
+    Choice::new(&spec, Vec::new(), Doctype::Refuse, status).unwrap()
 }
 
 fn chosen(choice: &Choice<u16>, fields: &str, content: &str) -> u16 {
     let prefix = Prefix { bytes: content.as_bytes(), is_whole: true };
-    choice.choose(&head(fields), &prefix).map_or(400, |status| *status)
+    choice.choose(&head(fields), &prefix).map_or(400, |(status, _)| *status)
 }
 
 #[test]
@@ -141,8 +141,12 @@ fn a_cut_document_of_xml_has_what_ends_before_the_cut() {
     let document = "<a><b>xy</b><c d='1'/></a>";
     for cut in 0..document.len() {
         let prefix = Prefix { bytes: &document.as_bytes()[..cut], is_whole: false };
-        let found = xml::find(&paths.0, &prefix).unwrap();
+        let Found { conditions: found, values } =
+            xml::find(&paths.0, &paths.0, Doctype::Refuse, &prefix).unwrap();
         let has = |end: &str| document.find(end).unwrap() + end.len() <= cut;
         assert_eq!(found, [has("<b>"), has("</b>"), has("<c d='1'/>")], "{cut}");
+        let value = |end: &str, text: &str| has(end).then(|| text.to_owned());
+        let expect = [value("</b>", "xy"), value("</b>", "true"), value("<c d='1'/>", "true")];
+        assert_eq!(values, expect, "{cut}");
     }
 }

@@ -1,44 +1,91 @@
-//! Finds out which paths lead to something in an XML document, which may be cut off.
+//! Finds out which paths lead to something in an XML document, which may be cut off, and the values that
+//! records keep.
 
-use tollgate_xml::{Attributes, Events, Found, Limits, Name, PathMatcher, PathSet, Reader, Stop, XmlError};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tollgate_xml::{
+    Attributes, Doctype, Events, Limits, Name, PathMatcher, PathSet, PathValues, Reader, Stop, XmlError,
+};
 
 use super::prefix::Prefix;
+use crate::options::XmlPaths;
 
-/// Returns for each path whether it finds something in the prefix.
+/// The values that records keep of the document.
+pub(super) struct XmlValues {
+    pub(super) paths: Rc<[String]>,
+    pub(super) set: Arc<PathSet>,
+}
+
+impl XmlValues {
+    /// Compiles the paths. The configuration was checked with the same paths.
+    pub(super) fn new(paths: Vec<String>, namespaces: &[(String, String)]) -> Self {
+        let compiled = XmlPaths::compile(&paths, namespaces).or_else(|_| XmlPaths::compile(&[], &[]));
+        match compiled {
+            Ok(XmlPaths(set)) if set.len() == paths.len() => Self { paths: paths.into(), set },
+            Ok(XmlPaths(set)) => Self { paths: Rc::default(), set },
+            Err(_) => unreachable!("no path is accepted"),
+        }
+    }
+}
+
+/// What was found in a document.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// For each path of a condition, whether it finds something.
+    pub(super) conditions: Vec<bool>,
+    /// The first value of each path of [`XmlValues`].
+    pub(super) values: Vec<Option<String>>,
+}
+
+/// Finds what the paths of conditions and of values lead to in the prefix. A value that does not end within
+/// the prefix is absent.
 ///
 /// # Errors
 /// The prefix is malformed.
-pub(super) fn find(paths: &PathSet, prefix: &Prefix<'_>) -> Result<Vec<bool>, XmlError> {
-    let mut finding = Finding { paths, matcher: PathMatcher::new(paths), found: vec![false; paths.len()] };
-    let mut reader = Reader::new(Limits::default());
+pub(super) fn find(
+    paths: &PathSet,
+    values: &PathSet,
+    doctype: Doctype,
+    prefix: &Prefix<'_>,
+) -> Result<Found, XmlError> {
+    let mut finding = Finding {
+        paths,
+        matcher: PathMatcher::new(paths),
+        found: vec![false; paths.len()],
+        values: (!values.is_empty()).then(|| PathValues::new(values, usize::MAX)),
+    };
+    let mut reader = Reader::new(Limits { doctype, ..Limits::default() });
     reader.feed(prefix.bytes, &mut finding)?;
     if prefix.is_whole {
         reader.finish(&mut finding)?;
     }
-    Ok(finding.found)
+    let values = finding.values.and_then(|values| values.finish().ok()).unwrap_or_default();
+    Ok(Found { conditions: finding.found, values })
 }
 
 struct Finding<'a> {
     paths: &'a PathSet,
     matcher: PathMatcher,
     found: Vec<bool>,
+    values: Option<PathValues<'a>>,
 }
 
 impl Events for Finding<'_> {
     fn start(&mut self, name: Name<'_>, attributes: &Attributes<'_>) -> Result<(), Stop> {
-        let Self { paths, matcher, found } = self;
-        matcher.start(paths, name, attributes, |path, _: Found<'_>| found[path] = true);
-        Ok(())
+        let Self { paths, matcher, found, values } = self;
+        matcher.start(paths, name, attributes, |path, _| found[path] = true);
+        values.as_mut().map_or(Ok(()), |values| values.start(name, attributes))
     }
 
     fn text(&mut self, text: &str) -> Result<(), Stop> {
         self.matcher.text(self.paths, text);
-        Ok(())
+        self.values.as_mut().map_or(Ok(()), |values| values.text(text))
     }
 
-    fn end(&mut self, _: Name<'_>) -> Result<(), Stop> {
-        let Self { paths, matcher, found } = self;
-        matcher.end(paths, |path, _: Found<'_>| found[path] = true);
-        Ok(())
+    fn end(&mut self, name: Name<'_>) -> Result<(), Stop> {
+        let Self { paths, matcher, found, values } = self;
+        matcher.end(paths, |path, _| found[path] = true);
+        values.as_mut().map_or(Ok(()), |values| values.end(name))
     }
 }

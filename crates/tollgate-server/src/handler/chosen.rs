@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use tollgate_http::StatusCode;
-use tollgate_script::Body;
+use tollgate_script::{Body, RouteChoice};
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
@@ -19,14 +19,18 @@ impl Exchange {
     #[inline]
     pub(crate) fn choose(&mut self) -> Result<(), Box<Reply>> {
         let Some(choice) = &self.endpoint.choice else { return Ok(()) };
-        let chosen = self.chosen(choice)?;
+        let (chosen, found) = self.chosen(choice)?;
+        self.request.choice.replace(Some(Rc::new(found)));
         self.endpoint = chosen;
         Ok(())
     }
 
-    fn chosen(&self, choice: &Choice<Rc<Endpoint>>) -> Result<Rc<Endpoint>, Box<Reply>> {
+    fn chosen(&self, choice: &Choice<Rc<Endpoint>>) -> Result<(Rc<Endpoint>, RouteChoice), Box<Reply>> {
         let head = &self.request.head;
-        let choose = |bytes: &[u8], is_whole| choice.choose(head, &Prefix { bytes, is_whole }).cloned();
+        let choose = |bytes: &[u8], is_whole| {
+            let chosen = choice.choose(head, &Prefix { bytes, is_whole });
+            chosen.map(|(endpoint, found)| (Rc::clone(endpoint), found))
+        };
         let most = choice.look_ahead_bytes;
         let chosen = match (&self.upload, &self.request.body) {
             _ if !choice.reads_content() => choose(&[], true),

@@ -120,7 +120,7 @@ impl Endpoint {
                 Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
             }
             (HandlerSpec::Collect(spec), Some(stream)) => {
-                Handler::Collect(Box::new(CollectPlan::new(spec, stream)))
+                Handler::Collect(Box::new(CollectPlan::new(spec, stream, options.script.doctype)))
             }
             (HandlerSpec::Collect(_), None) => unreachable!("the configuration gives collect a stream"),
             (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, shared_files))),

@@ -87,6 +87,12 @@ impl Facts<'_> {
                 None => row.push(Value::Null),
                 Some(bytes) => fit::push_read(&storable(&bytes), target, row),
             },
+            Source::RequestXml(path) => {
+                match request.choice.borrow().as_ref().and_then(|found| found.value(path)) {
+                    None => row.push(Value::Null),
+                    Some(text) => fit::push_read(text, target, row),
+                }
+            }
             Source::RequestRemoteAddr => match request.remote_addr {
                 None => row.push(Value::Null),
                 Some(address) if kind == ColumnType::Inet => row.push(Value::Inet(address)),
@@ -149,6 +155,11 @@ impl Facts<'_> {
             Source::RequestParam(name) => {
                 let mut params = self.request.params();
                 params.find(|(key, _)| key == name).map(|(_, value)| value.as_bytes().into())
+            }
+            Source::RequestXml(path) => {
+                let choice = self.request.choice.borrow();
+                let text = choice.as_ref().and_then(|found| found.value(path));
+                text.map(|text| text.as_bytes().to_vec().into())
             }
             Source::RequestId => Some(self.request.id.text(&mut [0; 36]).to_vec().into()),
             _ => named(&self.request.head, source),

@@ -33,6 +33,14 @@ impl KeyPlan {
         }
     }
 
+    /// Returns the source of the key, if it is no value of a record.
+    pub(super) fn fact(&self) -> Option<&Source> {
+        match self {
+            Self::Fact(source) => Some(source),
+            Self::Field(_) | Self::Envelope(_) => None,
+        }
+    }
+
     /// Writes the key of a record into the row, or null if the record has no key. An empty key counts as no
     /// key, and a failure has no key.
     ///

@@ -112,6 +112,23 @@ impl StreamPlan {
         }
     }
 
+    /// Lists the paths of values in the look-ahead of a request, each once.
+    pub(crate) fn look_ahead_paths(&self) -> Vec<String> {
+        let columns = self.columns.iter().filter_map(|column| match &column.filling {
+            Filling::Fact(source) => Some(source),
+            _ => None,
+        });
+        let sources = columns.chain(self.key.as_ref().and_then(KeyPlan::fact));
+        let paths = sources.filter_map(|source| match source {
+            Source::RequestXml(path) => Some(path.clone()),
+            _ => None,
+        });
+        let mut paths: Vec<_> = paths.collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+    }
+
     pub(super) fn column_names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.target.name.as_str())
     }

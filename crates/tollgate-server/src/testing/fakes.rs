@@ -68,6 +68,7 @@ async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> 
         is_sampled: false,
         body: content.unwrap_or_default().into(),
         context: Context::default(),
+        choice: std::cell::RefCell::default(),
     };
     let outcome = handler.call(Rc::new(request)).finish().await;
     let passed = || "a backend of a test returned tollgate.pass: allowed is a reply".to_owned();

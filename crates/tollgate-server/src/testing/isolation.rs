@@ -76,6 +76,7 @@ pub(super) fn exchange(
         is_sampled: false,
         body: content.into(),
         context: Context::default(),
+        choice: std::cell::RefCell::default(),
     };
     Exchange {
         endpoint,

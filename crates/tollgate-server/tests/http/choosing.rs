@@ -2,11 +2,13 @@
 
 use tollgate_log::Level;
 use tollgate_server::{
-    ChosenHandler, ConditionSpec, FieldPath, HandlerSpec, ProxySpec, RuleSpec, ValueTest, WhenSpec, XmlPaths,
+    ChosenHandler, ConditionSpec, Doctype, FieldPath, HandlerSpec, ProxySpec, RuleSpec, ValueTest, WhenSpec,
+    XmlPaths,
 };
 
 use crate::backend::{FakeBackend, field};
 use crate::site::Site;
+use crate::streams::key;
 
 const LOOK_AHEAD: usize = 8 << 10;
 
@@ -174,4 +176,94 @@ fn requests_that_rules_lead_are_recorded() {
     server.check(&post("", r#"{"order": {"region": "eu"}}"#), "200", "eu");
     server.check(&post("", r#"{}"#), "422", "no region");
     assert_eq!(server.records(), ["path=/orders status=200", "path=/orders status=422"]);
+}
+
+/// Returns an order of XML whose id ends after `before` bytes, and which ends after `bytes` bytes.
+fn order_of_xml(before: usize, bytes: usize) -> String {
+    let id = "<o:id>7</o:id>";
+    let start = "<o:order xmlns:o='urn:orders' region='eu' n='12'><p>";
+    let head = format!("{start}{}</p>{id}", "x".repeat(before - start.len() - "</p>".len() - id.len()));
+    let end = "</r></o:order>";
+    format!("{head}<r>{}{end}", "y".repeat(bytes - head.len() - "<r>".len() - end.len()))
+}
+
+#[test]
+fn values_in_the_look_ahead_are_recorded_however_the_content_comes() {
+    let backends = [replying("eu"), replying("us")];
+    let columns = ["id text xml:/o:order/o:id", "n int xml:/*/@n", "is text xml://o:order/@region='eu'"];
+    let server = site([&backends[0], &backends[1]])
+        .stream("s", Level::Received, &columns)
+        .key("xml:/o:order/o:id")
+        .tune_route(|route| route.stream = Some(0))
+        .start();
+    let mut expect = Vec::new();
+    for (before, id) in [(1000, "7"), (LOOK_AHEAD, "7"), (LOOK_AHEAD + 1, "null")] {
+        // The short content is in memory, and the long content in the spool.
+        for bytes in [LOOK_AHEAD + 200, 300_000] {
+            let content = order_of_xml(before, bytes);
+            for piece in [700, LOOK_AHEAD, bytes] {
+                let mut peer = server.connect();
+                post("", &content).as_bytes().chunks(piece).for_each(|piece| peer.send(piece));
+                peer.expect("200", "eu");
+                assert!(backends[0].request().ends_with(&content));
+                let key = if id == "7" { key(&[b"7"]) } else { "null".to_owned() };
+                expect.push(format!("id={id} n=12 is=true (key)={key}"));
+            }
+        }
+    }
+    assert_eq!(server.records(), expect);
+}
+
+#[test]
+fn a_value_that_does_not_fit_its_column_is_a_reject_and_other_content_has_none() {
+    let backends = [replying("eu"), replying("us")];
+    let server = site([&backends[0], &backends[1]])
+        .stream("s", Level::Received, &["n int xml:/*/@n"])
+        .tune_route(|route| route.stream = Some(0))
+        .start();
+    server.check(&post("", "<a n='x'/>"), "422", "no region");
+    server.check(&post("", r#"{"order": {"region": "eu"}}"#), "200", "eu");
+    server.check(&post("Content-Type: text/plain\r\n", "<a n='1'/>"), "422", "no region");
+    let records = server.records();
+    assert!(records[0].contains(r#"column "n" takes int"#), "{records:?}");
+    assert_eq!(records[1..], ["n=null", "n=null"]);
+}
+
+#[test]
+fn scripts_read_the_rule_and_the_values() {
+    let backends = [replying("eu"), replying("us")];
+    let after = "local found = req.xml_route
+        return { headers = { ['x-rule'] = `{found.rule} {found.values['/*/@n']}` } }";
+    let server = site([&backends[0], &backends[1]])
+        .stream("s", Level::Received, &["n text xml:/*/@n"])
+        .tune_route(|route| route.stream = Some(0))
+        .after(after)
+        .start();
+    for (content, rule) in [
+        ("<order xmlns='urn:orders' region='eu' n='1'/>", "4 1"),
+        ("<order n='2'/>", "nil 2"),
+        (r#"{"order": {"region": "eu"}}"#, "2 nil"),
+    ] {
+        let mut peer = server.connect();
+        peer.send(post("", content));
+        assert_eq!(peer.reply(false).field("x-rule"), Some(rule), "{content}");
+    }
+}
+
+#[test]
+fn a_doctype_is_refused_or_skipped_as_the_option_says() {
+    let backends = [replying("eu"), replying("us")];
+    let order = "<order xmlns='urn:orders' region='eu'/>";
+    for (doctype, status) in [(Doctype::Refuse, "400"), (Doctype::Skip, "200")] {
+        let server =
+            site([&backends[0], &backends[1]]).tune(|options| options.script.doctype = doctype).start();
+        let check = |declaration: &str, status: &str| {
+            let mut peer = server.connect();
+            peer.send(post("", &format!("{declaration}{order}")));
+            let reply = peer.reply(false);
+            assert_eq!(reply.status.to_string(), status, "{declaration} {}", reply.content);
+        };
+        check("<!DOCTYPE order SYSTEM 'file:///etc/passwd'>", status);
+        check("<!DOCTYPE order [<!ENTITY a 'b'>]>", "400");
+    }
 }

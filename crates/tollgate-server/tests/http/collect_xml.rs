@@ -1,7 +1,7 @@
 //! Tests of collected items of XML.
 
 use tollgate_log::Level;
-use tollgate_server::{CollectSpec, MediaTypes, XmlItems};
+use tollgate_server::{CollectSpec, Doctype, MediaTypes, XmlItems};
 
 use crate::collect_bodies::{check, post};
 use crate::site::{Running, Site};
@@ -49,6 +49,17 @@ fn an_item_of_xml_that_does_not_fit_is_a_reject_and_the_others_are_rows() {
     assert_eq!(records.len(), 3, "{records:?}");
     assert_eq!((records[0].as_str(), records[2].as_str()), ("n=1", "n=3"));
     assert!(records[1].ends_with(r#"{"xml:@n":"x"}"#), "{records:?}");
+}
+
+#[test]
+fn a_doctype_without_internal_subset_is_skipped_if_the_option_says_so() {
+    let site = Site::new().stream("events", Level::Synced, &["n text xml:@n"]);
+    let site = site.tune(|options| options.script.doctype = Doctype::Skip);
+    let server = site.collect_with("/", spec("/a/i")).start();
+    check(&server, "<!DOCTYPE a PUBLIC '-//X' 'x.dtd'><a><i n='1'/></a>", r#"{"recorded":1}"#);
+    let reply = post(&server, "", "<!DOCTYPE a [<!ENTITY b 'c'>]><a><i n='&b;'/></a>");
+    assert!(reply.status == 400 && reply.content.contains("internal subset"), "{}", reply.content);
+    assert_eq!(server.records(), ["n=1"]);
 }
 
 #[test]

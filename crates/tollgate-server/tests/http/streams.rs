@@ -26,7 +26,8 @@ fn collect(server: &Running, body: &str) {
     assert_eq!(peer.reply(false).status, 200, "{body}");
 }
 
-fn key(parts: &[&[u8]]) -> String {
+/// Returns the key that `records` shows for the parts of a value.
+pub(crate) fn key(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
     format!("{:?}", hasher.finalize().to_vec())

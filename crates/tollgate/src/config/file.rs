@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf, absolute};
 
-use tollgate_server::{ConnectionLimits, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
+use tollgate_server::{ConnectionLimits, HostOptions, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
 use toml::de::DeTable;
 
 use super::access::Reachable;
@@ -38,7 +38,7 @@ use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::ship::ships;
 use super::sink::{SinkConfig, declare, load_rules, sinks};
-use super::stream::{self, Streams, check_envelopes, check_params, check_xml};
+use super::stream::{self, Streams, check_envelopes, check_look_ahead, check_params, check_xml};
 use super::text;
 use super::tls;
 use super::zero;
@@ -129,7 +129,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let databases = databases(&mut root, folder);
     let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
     let reachable = Reachable { folder, log: &log, databases: &readable, access: ScriptAccess::default() };
-    let (script, access) = script(root.table("script"), script::unwritten(), &reachable);
+    let unwritten = HostOptions { doctype: options.script.doctype, ..script::unwritten() };
+    let (script, access) = script(root.table("script"), unwritten, &reachable);
     let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root, folder);
     let auths =
@@ -176,6 +177,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     check_params(&root, &streams, &routes.specs);
     check_envelopes(&root, &streams, &routes.specs);
     check_xml(&root, &streams, &routes.specs);
+    check_look_ahead(&root, &streams, &routes.specs);
     streams.check_count(&root);
     let Streams { specs: streams, awaited, .. } = streams;
     let mut sinks = sinks(&mut root, folder, &log, &streams);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_server::{
-    AccessQueue, CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, HttpsOptions, RequestIds,
-    ServerOptions, SpoolOptions, Traces, TrustedProxies, UnderscoreNames,
+    AccessQueue, CapacityLimits, ClientHeader, ConnectionLimits, Doctype, HostOptions, HttpsOptions,
+    RequestIds, ServerOptions, SpoolOptions, Traces, TrustedProxies, UnderscoreNames,
 };
 
 use super::defaults::{self, OFF};
@@ -30,6 +30,12 @@ named!(ClientHeader, UnderscoreNames);
 impl Named for RequestIds {
     fn all() -> Vec<(&'static str, Self)> {
         vec![("trusted", Self::Trusted), ("take", Self::Take), ("make", Self::Make), ("silent", Self::Silent)]
+    }
+}
+
+impl Named for Doctype {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("refuse", Self::Refuse), ("skip", Self::Skip)]
     }
 }
 
@@ -83,6 +89,8 @@ keys! {
     spool_bytes_max = size(GIB, 0..=RETAIN_BYTES_MAX).restart() => spool.bytes_max;
     /// Whether these files are encrypted.
     spool_encrypt = switch(false).restart() => spool.encrypt;
+    /// Whether XML with a document type declaration is read. One with an internal subset is always refused.
+    xml_doctype = one_of("refuse", names::<Doctype>) => script.doctype;
     /// Time from the first byte of a head to its last. Then: 408.
     head_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connection.head_timeout;
     /// Time from the head to the last byte of the body. Then: 408.

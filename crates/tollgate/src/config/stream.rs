@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_log::ColumnType;
 use tollgate_server::{
     ColumnSpec, FieldPath, HandlerSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields,
-    XML_FIELD,
+    WhenSpec, XML_FIELD, XmlPaths,
 };
 
 use super::ack::{self, AckKeys, AwaitedSink};
@@ -393,6 +393,40 @@ pub(super) fn check_xml(root: &Section<'_>, streams: &Streams, routes: &[RouteSp
                 ]);
             }
         }
+    }
+}
+
+/// Adds a fault for each stream with values in the look-ahead if no route with `when` records into it, and
+/// for each path that such a route cannot use.
+pub(super) fn check_look_ahead(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
+    for (index, (stream, origin)) in streams.specs.iter().zip(&streams.origins).enumerate() {
+        let paths: Vec<_> = sources_of(stream).filter_map(path_of_look_ahead).cloned().collect();
+        let choosing: Vec<_> = routes.iter().filter_map(|route| choice_of(route, index)).collect();
+        let name = &stream.name;
+        let fault = |text: String| root.add_faults(vec![origin.place.fault(text)]);
+        if let Some(path) = paths.first().filter(|_| !routes.is_empty() && choosing.is_empty()) {
+            fault(format!("[stream.{name}] keeps {XML_FIELD}{path}, but no route of the stream has when"));
+        }
+        for when in choosing {
+            if let Err((at, problem)) = XmlPaths::compile(&paths, &when.namespaces) {
+                fault(format!("[stream.{name}] keeps {XML_FIELD}{}: {problem}", paths[at]));
+            }
+        }
+    }
+}
+
+fn path_of_look_ahead(source: &Source) -> Option<&String> {
+    match source {
+        Source::RequestXml(path) => Some(path),
+        _ => None,
+    }
+}
+
+/// Returns the rules of a route that records into a stream.
+fn choice_of(route: &RouteSpec, stream: usize) -> Option<&WhenSpec> {
+    match &route.handler {
+        HandlerSpec::When(when) if route.stream == Some(stream) => Some(when),
+        _ => None,
     }
 }
 

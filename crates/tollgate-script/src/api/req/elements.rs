@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
+use tollgate_xml::Doctype;
 
 use crate::active::{ActiveCell, OpenElements, raised, with_active};
 use crate::arguments::{options, text, unfit, whole_number};
 use crate::budget::Budget;
 use crate::memory::watched;
+use crate::options::HostOptions;
 use crate::stretch::{BodyReadError, WorkStep, by_threads};
 use crate::sys::operation;
 use crate::waits::{ReturnValues, Waits};
@@ -20,15 +22,16 @@ pub(super) fn install(
     active: &Rc<ActiveCell>,
     waits: &Rc<Waits>,
     budget: &Rc<Budget>,
-    memory_bytes_max: usize,
+    options: &HostOptions,
 ) -> mlua::Result<Function> {
+    let HostOptions { memory_bytes_max, doctype, .. } = *options;
     let functions =
         ElementFunctions { active: Rc::clone(active), waits: Rc::clone(waits), budget: Rc::clone(budget) };
     let own = functions.clone();
     let next = lua.create_function(move |lua, _: MultiValue| own.next(lua))?;
     let next = operation::function(lua, waits, c"req:xml_each", &next)?;
     lua.create_function(move |_, (req, path, given): (Table, Value, Value)| {
-        functions.begin(&req, &path, &given, memory_bytes_max)?;
+        functions.begin(&req, &path, &given, (memory_bytes_max, doctype))?;
         Ok(next.clone())
     })
 }
@@ -42,7 +45,13 @@ struct ElementFunctions {
 }
 
 impl ElementFunctions {
-    fn begin(&self, req: &Table, path: &Value, given: &Value, memory_bytes_max: usize) -> mlua::Result<()> {
+    fn begin(
+        &self,
+        req: &Table,
+        path: &Value,
+        given: &Value,
+        (memory_bytes_max, doctype): (usize, Doctype),
+    ) -> mlua::Result<()> {
         let path = text("the path of req:xml_each", path)?;
         let path = String::from_utf8_lossy(&path);
         let [bytes_max, namespaces] = options("req:xml_each", given, ["bytes_max", "namespaces"])?;
@@ -60,7 +69,7 @@ impl ElementFunctions {
             if active.elements.is_some() {
                 return Err(mlua::Error::runtime("req:xml_each was called before: a body is read once"));
             }
-            Ok(ElementReader::new(&active.request.body, &path, &namespaces, bytes_max))
+            Ok(ElementReader::new(&active.request.body, &path, &namespaces, bytes_max, doctype))
         })?;
         let reader = reader.map_err(|fault| raised(&self.active, fault))?;
         let reader =

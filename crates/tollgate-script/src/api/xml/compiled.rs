@@ -3,16 +3,24 @@
 use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaString, Table, Value};
+use tollgate_xml::Doctype;
 
 use crate::arguments::bytes_of;
 use crate::budget::Budget;
 use crate::conversion;
 use crate::memory::{string_within, unlimited, watched};
+use crate::options::HostOptions;
 use crate::sys::raw;
 use crate::xml::{self, Values};
 
 /// Adds the functions to `tollgate.xml`.
-pub(super) fn install(lua: &Lua, xml: &Table, budget: &Rc<Budget>, bytes_max: usize) -> mlua::Result<()> {
+pub(super) fn install(
+    lua: &Lua,
+    xml: &Table,
+    budget: &Rc<Budget>,
+    options: &HostOptions,
+) -> mlua::Result<()> {
+    let HostOptions { reply_bytes_max: bytes_max, doctype, .. } = *options;
     let own = Rc::clone(budget);
     let template = move |lua: &Lua, source: Value| {
         bytes_of("source of tollgate.xml.template", &source, |source| {
@@ -22,7 +30,7 @@ pub(super) fn install(lua: &Lua, xml: &Table, budget: &Rc<Budget>, bytes_max: us
     xml.raw_set("template", lua.create_function(template)?)?;
     let own = Rc::clone(budget);
     let values = move |lua: &Lua, (paths, namespaces): (Table, Option<Table>)| {
-        unlimited(lua, || values(lua, &paths, namespaces.as_ref(), &own))
+        unlimited(lua, || values(lua, &paths, namespaces.as_ref(), doctype, &own))
     };
     xml.raw_set("values", lua.create_function(values)?)
 }
@@ -46,6 +54,7 @@ fn values(
     lua: &Lua,
     paths: &Table,
     namespaces: Option<&Table>,
+    doctype: Doctype,
     budget: &Rc<Budget>,
 ) -> mlua::Result<Function> {
     let refused = |reason: &str| mlua::Error::runtime(format!("tollgate.xml.values: {reason}"));
@@ -66,7 +75,7 @@ fn values(
             _ => return Err(refused("the namespaces are a table of namespaces by prefixes")),
         }
     }
-    let values = Values::new(named, &prefixes).map_err(|reason| refused(&reason))?;
+    let values = Values::new(named, &prefixes, doctype).map_err(|reason| refused(&reason))?;
     let budget = Rc::clone(budget);
     lua.create_function(move |lua: &Lua, text: Value| {
         bytes_of("text of tollgate.xml.values", &text, |text| {

@@ -1,7 +1,7 @@
 //! Compiles a template.
 
 use mlua::Lua;
-use tollgate_xml::{Attributes, Events, Name, Place, Reader, Stop, is_ncname};
+use tollgate_xml::{Attributes, Doctype, Events, Name, Place, Reader, Stop, is_ncname};
 
 use super::piece::{Piece, Template, ValuePath};
 use crate::sys::raw::FieldName;
@@ -42,7 +42,7 @@ fn check(sample: &str) -> Result<(), String> {
             Ok(())
         }
     }
-    let mut reader = Reader::new(limits());
+    let mut reader = Reader::new(limits(Doctype::Refuse));
     let read = reader.feed(sample.as_bytes(), &mut Ignored).and_then(|()| reader.finish(&mut Ignored));
     read.map_err(|error| error.to_string())
 }

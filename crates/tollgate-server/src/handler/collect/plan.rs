@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use tollgate_xml::Doctype;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -27,12 +29,12 @@ pub(in crate::handler) struct CollectPlan {
 }
 
 impl CollectPlan {
-    pub(in crate::handler) fn new(spec: &CollectSpec, stream: &Rc<StreamPlan>) -> Self {
+    pub(in crate::handler) fn new(spec: &CollectSpec, stream: &Rc<StreamPlan>, doctype: Doctype) -> Self {
         Self {
             stream: stream.clone(),
             types: spec.types.clone(),
             reply: ReplyPlan::new(&spec.reply),
-            xml: spec.xml.as_ref().and_then(|items| XmlPlan::new(items, &stream.fields.names)),
+            xml: spec.xml.as_ref().and_then(|items| XmlPlan::new(items, &stream.fields.names, doctype)),
             documents: spec.items.as_ref().map(|items| DocumentPlan::new(items, &stream.envelope)),
             base64: spec.base64.as_ref().map(|path| PathTree::of([path])),
         }

@@ -3,7 +3,7 @@
 //! One pass over the body finds the items and the values in them. An object has the values that columns keep,
 //! under the names of their fields. From there on, an item is like each other item.
 
-use tollgate_xml::{Attributes, Events, Found, Limits, Name, PathMatcher, PathSet, Reader, Stop};
+use tollgate_xml::{Attributes, Doctype, Events, Found, Limits, Name, PathMatcher, PathSet, Reader, Stop};
 
 use crate::options::XmlItems;
 use crate::options::stream::XML_FIELD;
@@ -13,15 +13,16 @@ pub(in crate::handler) struct XmlPlan {
     set: PathSet,
     /// The names of the fields as JSON. The set has the path of the items first, then one path for each name.
     names: Vec<String>,
+    doctype: Doctype,
 }
 
 impl XmlPlan {
     /// Plans the items with the values of some fields. The configuration was checked with the same paths.
-    pub(super) fn new(items: &XmlItems, fields: &[String]) -> Option<Self> {
+    pub(super) fn new(items: &XmlItems, fields: &[String], doctype: Doctype) -> Option<Self> {
         let named = || fields.iter().filter(|name| name.starts_with(XML_FIELD));
         let set = items.compile(named().map(|name| &name[XML_FIELD.len()..])).ok()?;
         let names = named().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
-        Some(Self { set, names })
+        Some(Self { set, names, doctype })
     }
 
     /// Returns the items of a body as JSON, one in each line.
@@ -38,7 +39,8 @@ impl XmlPlan {
             text: String::new(),
             out: Vec::new(),
         };
-        let mut reader = Reader::new(Limits { tag_bytes_max: usize::MAX, ..Limits::default() });
+        let limits = Limits { tag_bytes_max: usize::MAX, doctype: self.doctype, ..Limits::default() };
+        let mut reader = Reader::new(limits);
         let read = reader.feed(body, &mut items).and_then(|()| reader.finish(&mut items));
         read.map_err(|error| format!("the content is not XML: {error}"))?;
         if items.out.is_empty() { Err("the content has no item".to_owned()) } else { Ok(items.out) }

@@ -52,6 +52,8 @@ pub enum Source {
     RequestAuthScheme,
     /// A claim of the caller's JSON Web Token.
     RequestAuthClaim(FieldPath),
+    /// The first value at a path of XML in the look-ahead of a route that chooses its handler.
+    RequestXml(String),
     /// The status of the reply.
     ReplyStatus,
     /// Microseconds from the complete head of the request to the head of the reply.
@@ -126,7 +128,7 @@ const CLAIMS: &str = "request.auth.claims.";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 36] = [
+    pub const NAMES: [&'static str; 37] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -160,13 +162,14 @@ impl Source {
         "record",
         "envelope.NAME",
         "xml:PATH",
+        "xml:/PATH",
         "log.id",
         LOG_SEQUENCE,
         "log.node",
     ];
 
     /// The names of sources that may be a key.
-    pub const KEY_NAMES: [&'static str; 8] = [
+    pub const KEY_NAMES: [&'static str; 9] = [
         "request.header.NAME",
         "request.query.NAME",
         "request.cookie.NAME",
@@ -175,6 +178,7 @@ impl Source {
         "record.NAME",
         "envelope.NAME",
         "xml:PATH",
+        "xml:/PATH",
     ];
 
     /// Returns the source with this name.
@@ -187,6 +191,9 @@ impl Source {
         }
         if let Some(field) = name.strip_prefix("record.") {
             return FieldPath::parse(field).ok().map(Self::RecordField);
+        }
+        if let Some(path) = name.strip_prefix(XML_FIELD).filter(|path| path.starts_with('/')) {
+            return Some(Self::RequestXml(path.to_owned()));
         }
         if name.len() > XML_FIELD.len() && name.starts_with(XML_FIELD) {
             return Some(Self::RecordField(FieldPath::of_name(name)));
@@ -216,6 +223,7 @@ impl Source {
             Self::RequestQueryItem(name) => format!("request.query.{name}"),
             Self::RequestCookie(name) => format!("request.cookie.{name}"),
             Self::RequestParam(name) => format!("request.param.{name}"),
+            Self::RequestXml(path) => format!("{XML_FIELD}{path}"),
             Self::RequestAuthClaim(path) => format!("{CLAIMS}{path}"),
             Self::RecordField(path) if self.is_xml() => path.to_string(),
             Self::RecordField(path) => format!("record.{path}"),
@@ -244,7 +252,8 @@ impl Source {
             Self::RequestHeader(_)
             | Self::RequestQueryItem(_)
             | Self::RequestCookie(_)
-            | Self::RequestParam(_) => &TEXTUAL,
+            | Self::RequestParam(_)
+            | Self::RequestXml(_) => &TEXTUAL,
             Self::RequestRemoteAddr => &[ColumnType::Inet, ColumnType::Text],
             Self::RequestTls(part) => part.column_types(),
             Self::RequestBodyBytes
@@ -267,6 +276,7 @@ impl Source {
                 | Self::RequestQueryItem(_)
                 | Self::RequestCookie(_)
                 | Self::RequestParam(_)
+                | Self::RequestXml(_)
                 | Self::RequestId
                 | Self::RecordField(_)
                 | Self::EnvelopeField(_)
@@ -288,7 +298,7 @@ impl Source {
             (Self::RequestQuery, Self::RequestQueryItem(_))
             | (Self::RequestPath, Self::RequestParam(_))
             | (Self::Record | Self::Body, Self::RecordField(_))
-            | (Self::Body, Self::EnvelopeField(_))
+            | (Self::Body, Self::EnvelopeField(_) | Self::RequestXml(_))
             | (Self::Body, Self::Record) => true,
             (Self::RecordField(path), Self::RecordField(other))
             | (Self::RequestAuthClaim(path), Self::RequestAuthClaim(other))

@@ -64,6 +64,34 @@ fn faults_of_paths_of_xml_are_told() {
 }
 
 #[test]
+fn columns_of_the_look_ahead_need_a_route_with_when_and_its_namespaces() {
+    let stream = |path: &str| {
+        format!("[stream.s]\ncolumns = [{{ name = \"id\", type = \"text\", from = \"xml:{path}\" }}]\n")
+    };
+    let route = "[[route]]\npath = \"/\"\nmethods = [\"POST\"]\nstream = \"s\"\n";
+    let when = "namespaces = { p = \"urn:p\" }\nwhen = [{ header = \"A\", status = 204 }]\n\
+                otherwise = { status = 422 }\n";
+    let check = |path: &str, handler: &str, faults: &[&str]| {
+        let text = [&stream(path), route, handler].concat();
+        let found = load(&text).map(|_| ()).map_err(|error| error.to_string());
+        match (found, faults) {
+            (Ok(()), []) => {}
+            (Err(found), [fault]) => assert!(found.contains(fault), "{found}"),
+            (found, _) => panic!("{path}: {found:?}"),
+        }
+    };
+    check("/p:a/@id", when, &[]);
+    check(
+        "/a/@id",
+        "reply = { status = 200 }\n",
+        &["[stream.s] keeps xml:/a/@id, but no route of the stream has when"],
+    );
+    check("/q:a", when, &["[stream.s] keeps xml:/q:a: at byte 2: the prefix q has no namespace"]);
+    check("/a/b[2]", when, &["[stream.s] keeps xml:/a/b[2]: at byte 6: a position other than 1"]);
+    check("@id", when, &["[stream.s] keeps xml:@id, but no route of the stream has collect"]);
+}
+
+#[test]
 fn backends_of_one_route_take_the_same_requests() {
     check_when(
         "when = [{ json = \"a\", proxy = { backend = \"a\", encoded_slashes = \"pass\" } }]\notherwise = \

@@ -30,7 +30,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-conformance upgrades relaxng-oracles relaxng-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -367,6 +367,11 @@ rules: build
 uploads:
 	TOLLGATE_UPLOAD_MIB=2048 $(RELEASE) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
 
+# An XML document of 1 GiB, read element by element by a script, and sent to a backend that its first bytes choose. The
+# memory of the server must stay the same.
+xml-streams:
+	TOLLGATE_XML_MIB=1024 $(RELEASE) test --release --locked -p tollgate --test it xml_streams -- --nocapture
+
 # Steady load with faults for SOAK_SECONDS, by default an hour. Memory and descriptors must not grow, and the
 # audit must be exact. `make test` runs this test for 25 s.
 soak: tools
@@ -424,6 +429,11 @@ downloads: build
 # (as root).
 proxy: build
 	bench/study.py proxy
+
+# What rules about XML add to a proxied request, and rows from XML compared with rows from JSON. Runs for three minutes
+# (as root).
+xml-study: build
+	bench/study.py xml
 
 # Rows per second into PostgreSQL compared with psql \copy, and into SQLite compared with a bare loop of
 # INSERTs (as root).
@@ -491,7 +501,7 @@ nightly: build rules
 	$(MAKE) dist-e2e BINARY=target/x86_64-unknown-linux-gnu/packaged/tollgate
 	$(MAKE) dist-e2e BINARY=target/x86_64-unknown-linux-musl/packaged/tollgate \
 	  TESTS="-- --skip wall_clock --skip a_clock_that --skip whose_clock"
-	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads reloads abuse; do $(MAKE) $$run || exit 1; done
+	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the
 # imports of each cycle. CUT=1 adds imports whose removal ends the cycles. MODULES=1 prints the cycles between

@@ -109,3 +109,4 @@ mod values;
 mod volume_disk;
 mod volumes;
 mod webhooks;
+mod xml_streams;

@@ -44,7 +44,7 @@ fn upload(server: &Running, bytes: usize) -> String {
 }
 
 /// Returns the highest memory of the process since its start.
-fn peak_kib(server: &Running) -> u64 {
+pub(crate) fn peak_kib(server: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()

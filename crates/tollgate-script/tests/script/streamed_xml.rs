@@ -55,7 +55,8 @@ fn elements_are_written_one_by_one_within_open_elements() {
         out:write('<!-- end -->')
         assert(out:close() == true)",
         &format!(
-            "{DECLARATION}<o:orders b=\"&lt;&amp;&quot;\" xmlns:o=\"urn:o\"><list><order n=\"1\">a &lt; b</order>\
+            "{DECLARATION}<o:orders b=\"&lt;&amp;&quot;\" xmlns:o=\"urn:o\"><list>\
+             <order n=\"1\">a &lt; b</order>\
              <order/></list><!-- end --></o:orders>"
         ),
     );

@@ -66,9 +66,8 @@ pub(crate) enum ChoiceError {
 }
 
 impl<T> Choice<T> {
-    /// Compiles the rules. `values` are the paths of values that records keep. `doctype` is what is done with a
-    /// document type declaration. `target` creates what a rule
-    /// chooses.
+    /// Compiles the rules. `values` are the paths of values that records keep. `doctype` is what is done with
+    /// a document type declaration. `target` creates what a rule chooses.
     ///
     /// # Errors
     /// The first error of `target`.

@@ -160,9 +160,9 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
         &[
             // Values, texts and files. These modules are independent of most others.
             &["body", "clock", "conversion", "database", "disk", "error", "fetch"],
-            &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
+            &["id", "interned", "keeper", "marks", "memory", "nearest"],
             &["record", "shared", "text", "thread_time", "ticker", "tls"],
-            &["collector", "stretch"],
+            &["collector", "pipe", "route_choice", "stretch"],
             &["arguments", "caller", "emitted", "form_parts", "options", "require", "trace", "xml_elements"],
             &["times"],
             &["precondition", "request", "uploads", "waits"],

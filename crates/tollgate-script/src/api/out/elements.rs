@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, Table, Value};
 
-use super::{Data, send_data, stream_pipe};
+use super::sending::{Data, send_data, stream_pipe};
 use crate::budget::Budget;
 use crate::memory::unlimited;
 use crate::sys::{operation, raw};

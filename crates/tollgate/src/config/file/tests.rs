@@ -282,7 +282,8 @@ fn one_bad_section_does_not_hide_the_others() {
             "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, trusted_proxies, \
              client_header, head_bytes_max, target_bytes_max, fields_max, underscore_names, body_bytes_max, \
              body_memory_max, spool_dir, spool_bytes_max, spool_encrypt, xml_doctype, head_timeout, \
-             body_timeout, idle_timeout, idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, write_rate_min, \
+             body_timeout, idle_timeout, idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, \
+             write_rate_min, \
              pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
              in_flight_bytes_max, queue_age_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
@@ -324,7 +325,8 @@ fn a_fault_of_toml_is_reported_alone_and_a_double_key_with_the_rest() {
             "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, trusted_proxies, \
              client_header, head_bytes_max, target_bytes_max, fields_max, underscore_names, body_bytes_max, \
              body_memory_max, spool_dir, spool_bytes_max, spool_encrypt, xml_doctype, head_timeout, \
-             body_timeout, idle_timeout, idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, write_rate_min, \
+             body_timeout, idle_timeout, idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, \
+             write_rate_min, \
              pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
              in_flight_bytes_max, queue_age_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",

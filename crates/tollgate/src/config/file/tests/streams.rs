@@ -247,7 +247,8 @@ fn keys_that_cannot_be_are_told() {
         &text("key = \"request.path\""),
         &[
             "t.toml:3:7: key of [stream.s] is \"request.path\", allowed: request.header.NAME, request.query.NAME, \
-           request.cookie.NAME, request.param.NAME, request.id, record.NAME, envelope.NAME, xml:PATH, xml:/PATH",
+           request.cookie.NAME, request.param.NAME, request.id, record.NAME, envelope.NAME, xml:PATH, \
+           xml:/PATH",
         ],
     );
     check(

@@ -96,7 +96,9 @@ def main():
         folder = Path(name)
         folder.chmod(0o755)
         wanted = [arguments.only] if arguments.only else list(parts)
-        if not all([parts[part](folder, arguments) for part in wanted]):
+        # Each part runs, also after one that missed its goal.
+        results = [parts[part](folder, arguments) for part in wanted]
+        if not all(results):
             sys.exit(1)
 
 

@@ -40,6 +40,12 @@ impl CompiledSchema {
         Ok(Self { grammar: Arc::new(grammar) })
     }
 
+    /// Returns the size of the schema: its patterns, and their members.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.grammar.arena.size()
+    }
+
     /// Makes the schema for this thread, with an automaton that has no transitions yet.
     #[must_use]
     pub fn for_thread(&self, limits: ValidationLimits) -> Schema {

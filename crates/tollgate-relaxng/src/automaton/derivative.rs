@@ -153,12 +153,13 @@ impl<'a> Derivative<'a> {
             if index > 0 && parts[index - 1] == *part {
                 continue;
             }
-            if !self.goes_on(parts.len()) {
+            let begun = self.begin(*part, leaf);
+            if !self.goes_on(parts.len() * begun.len()) {
                 return pairs;
             }
-            pairs.append(&mut self.begin_then(*part, leaf, |arena, rest| {
+            pairs.extend(begun.iter().map(|(inner, rest)| {
                 let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
-                arena.interleave(others.map(|(_, part)| *part).chain([rest]))
+                (*inner, self.arena.interleave(others.map(|(_, part)| *part).chain([*rest])))
             }));
         }
         pairs
@@ -234,6 +235,9 @@ impl<'a> Derivative<'a> {
                 let mut choices = Vec::new();
                 for (index, part) in parts.iter().enumerate() {
                     let rest = self.text(*part, matches);
+                    if rest == Id::NOT_ALLOWED {
+                        continue;
+                    }
                     let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
                     choices.push(self.arena.interleave(others.map(|(_, part)| *part).chain([rest])));
                     if !self.goes_on(parts.len()) {

@@ -73,6 +73,12 @@ impl Validator {
         self.work.used
     }
 
+    /// Changes the bound on the work of this document. It replaces
+    /// [`crate::ValidationLimits::work_max`], for a caller that allows work as bytes come.
+    pub const fn set_work_max(&mut self, units: u64) {
+        self.work.max = units;
+    }
+
     /// Takes a start tag.
     ///
     /// # Errors

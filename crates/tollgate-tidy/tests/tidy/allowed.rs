@@ -5,11 +5,12 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 20] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-xml", &[]),
     ("tollgate-relaxng", &[]),
+    ("tollgate-validate", &["tollgate-relaxng", "tollgate-xml"]),
     ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
     ("tollgate-signature", &[]),
@@ -20,7 +21,10 @@ pub(crate) const LAYERS: [(&str, &[&str]); 20] = [
     ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
     ("tollgate-acme", &["tollgate-tls"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
-    ("tollgate-script", &["tollgate-http", "tollgate-signature", "tollgate-value", "tollgate-xml"]),
+    (
+        "tollgate-script",
+        &["tollgate-http", "tollgate-signature", "tollgate-value", "tollgate-xml", "tollgate-validate"],
+    ),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
     ("tollgate-load", &["tollgate-log", "tollgate-meter", "tollgate-tls", "tollgate-value"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
@@ -36,6 +40,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 20] = [
             "tollgate-script",
             "tollgate-signature",
             "tollgate-tls",
+            "tollgate-validate",
             "tollgate-value",
             "tollgate-xml",
         ],
@@ -52,6 +57,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 20] = [
             "tollgate-server",
             "tollgate-signature",
             "tollgate-types",
+            "tollgate-validate",
             "tollgate-value",
         ],
     ),

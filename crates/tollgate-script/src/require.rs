@@ -31,6 +31,8 @@ pub(crate) struct Modules {
     loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
     /// The files that are being loaded, outermost first.
     chain: RefCell<Vec<PathBuf>>,
+    /// The root of each file in `chain`.
+    roots: RefCell<Vec<Rc<Path>>>,
     /// Every file that was read, in order.
     sources: RefCell<Vec<SourceFile>>,
     disk: Disk,
@@ -50,6 +52,12 @@ impl Modules {
     /// disk have changed since.
     pub(crate) fn of_same(before: &Self) -> Self {
         Self { disk: before.disk.same(), ..Self::default() }
+    }
+
+    /// Returns the loader of the file that is being loaded, if one is.
+    pub(crate) fn loading(self: &Rc<Self>) -> Option<Loader> {
+        let root = self.roots.borrow().last().cloned()?;
+        Some(Loader { root, modules: Rc::clone(self) })
     }
 
     pub(crate) fn sources(&self) -> Vec<SourceFile> {
@@ -134,6 +142,7 @@ impl Loader {
             return Err(mlua::Error::runtime(format!("require is nested deeper than {CHAIN_MAX}")));
         }
         chain.push(path.to_path_buf());
+        self.modules.roots.borrow_mut().push(Rc::clone(&self.root));
         Ok(Loading(&self.modules))
     }
 
@@ -197,6 +206,14 @@ impl Loader {
     }
 }
 
+/// Reads the files of a schema below the root. Another VM then reads the same text.
+impl tollgate_validate::Loader for Loader {
+    fn load(&self, path: &str) -> Result<String, String> {
+        let source = self.read(&self.root.join(path)).map_err(|error| in_full(&error))?;
+        String::from_utf8(source.text.to_vec()).map_err(|_| "is not UTF-8".to_owned())
+    }
+}
+
 /// A file that was read.
 pub(crate) struct Source {
     /// The resolved path.
@@ -210,6 +227,7 @@ struct Loading<'a>(&'a Modules);
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
         self.0.chain.borrow_mut().pop();
+        self.0.roots.borrow_mut().pop();
     }
 }
 

@@ -99,7 +99,8 @@ impl Vm {
         let waits = Rc::new(Waits::default());
         let streams = Rc::new(Streams::new(&lua, &parts.streams)?);
         let emit = EmitParts { streams, scratch: Rc::default() };
-        let marks = api::install(&lua, &active, &budget, options, &waits, &emit, &parts.fetcher)?;
+        let modules = Rc::new(modules);
+        let marks = api::install(&lua, &active, &budget, options, &waits, (&emit, &parts.fetcher, &modules))?;
         let kept = Rc::new(KeptFields::new(&lua, &marks.store_integer)?);
         let req_metatable = req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options)?;
         let reply_parts = Interned::new(&lua, PARTS)?;
@@ -117,7 +118,7 @@ impl Vm {
             req_metatable,
             reply_parts,
             scratch: emit.scratch,
-            modules: Rc::new(modules),
+            modules,
             idle: RefCell::default(),
             fill: Cell::new(Fill::Within),
             extra_collection: ExtraCollection::default(),

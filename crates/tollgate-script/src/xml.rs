@@ -15,12 +15,14 @@
 
 mod decode;
 mod encode;
+mod schema;
 mod template;
 mod tree;
 mod values;
 
 pub(crate) use decode::answer;
 pub(crate) use encode::{begun, document, element, escaped};
+pub(crate) use schema::{SchemaValue, fault, fault_table, schema_of};
 pub(crate) use template::{compile, render};
 pub(crate) use tree::table_of;
 pub(crate) use values::Values;

@@ -76,6 +76,7 @@ mod task_turn;
 mod testing;
 mod trust;
 mod upload;
+mod validation;
 mod verify;
 mod vm_keeper;
 mod worker;
@@ -90,7 +91,7 @@ pub use dns_hook::{DnsHook, DnsHookSource};
 pub use error::StartError;
 pub use handler::{COLLECT_BODY_BYTES_MAX, ItemKey, ItemReader};
 pub use listen::{AwaitedListeners, HandedListen, Listeners};
-pub use observe::{RouteName, RouteStatus};
+pub use observe::{JudgedCount, RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,
     Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields, XML_FIELD,
@@ -101,10 +102,10 @@ pub use options::{
     ConnectionLimits, CorsSpec, Dev, DnsHookSpec, EncodedSlashes, FailureLimit, HandlerSpec, HostSent, Hsts,
     HttpsOptions, JwtKeys, JwtSpec, ListenAddress, ListenSpec, LoadedFile, MediaRange, MediaTypes,
     MessagePart, MessageTemplate, Origins, PRESETS, ProxySpec, RateKey, RateSpec, RedirectKind, RequestIds,
-    RouteAuth, RouteLimits, RouteSpec, RuleSpec, ScriptAccess, ScriptFile, SecretForm, ServerOptions,
-    SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
-    SignatureSeparator, SourceFault, SpanOptions, SpoolOptions, Traces, ValueTest, VerifyKeys, VerifySecret,
-    VerifySpec, WhenSpec, XmlItems, XmlPaths,
+    RouteAuth, RouteLimits, RouteSpec, RuleSpec, SchemaSpec, ScriptAccess, ScriptFile, SecretForm,
+    ServerOptions, SignatureAlgorithm, SignatureEncoding, SignatureKind, SignaturePreset, SignatureScheme,
+    SignatureSeparator, SourceFault, SpanOptions, SpoolOptions, Traces, ValidateMode, ValidateSpec,
+    ValueTest, VerifyKeys, VerifySecret, VerifySpec, WhenSpec, XmlItems, XmlPaths,
 };
 pub use origin::split_pattern;
 pub use row::SampleRow;
@@ -131,4 +132,5 @@ pub use tollgate_tls::{
     Certificate, CertificateError, CertificateFacts, CertificateFiles, ClientAuth, ClientAuthError,
     ClientAuthOptions, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
 };
+pub use tollgate_validate::{Folder as SchemaFolder, SchemaError};
 pub use trust::{ClientHeader, Network, TrustedProxies};

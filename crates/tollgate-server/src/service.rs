@@ -290,6 +290,7 @@ impl<'a> Building<'a> {
         let choice = Choice::new(when, values, self.options.script.doctype, |handler| {
             let mut endpoint = self.endpoint_of(&of(handler), cells.clone())?;
             endpoint.cells = entry.cells.clone();
+            endpoint.validation = entry.validation.clone();
             endpoint.streams = self.hosts.streams_of(spec, &self.streams);
             Ok::<_, StartError>(Rc::new(endpoint))
         })?;

@@ -221,6 +221,15 @@ impl Bench {
     }
 }
 
+/// Validates the content of a request whose content type its route accepts.
+fn valid(endpoint: &Endpoint, head: &RequestHead, content: bytes::Bytes) -> Result<(), Box<Reply>> {
+    match endpoint.refusal(head) {
+        // The rehearsal refuses it.
+        Some(_) => Ok(()),
+        None => endpoint.validate_whole(head, &content.into()),
+    }
+}
+
 /// Returns a TLS session with a client that has this certificate.
 fn session_with(client: ClientCertificate) -> Rc<TlsSession> {
     Rc::new(TlsSession { version: "1.3".into(), client: Some(client), ..TlsSession::default() })
@@ -248,9 +257,14 @@ impl Bench {
             (Some(verify), Ok(_)) => {
                 let head = self.signed(asked, head, verify, &content)?;
                 let verified = self.verified(endpoint, verify, &head, &content);
-                Ok((head, verified.and(caller)))
+                let valid = verified.and_then(|()| valid(endpoint, &head, content));
+                Ok((head, valid.and(caller)))
             }
-            _ => Ok((head, caller)),
+            (None, Ok(_)) => {
+                let valid = valid(endpoint, &head, content);
+                Ok((head, valid.and(caller)))
+            }
+            (_, Err(_)) => Ok((head, caller)),
         }
     }
 

@@ -11,6 +11,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, BytesMut};
 use tollgate_backend::{BrokenOff, StreamedContent};
 
+use crate::reply::Reply;
+
 /// Number of bytes that may wait for the handler. One read may exceed this number.
 const ROOM_BYTES: usize = 64 << 10;
 
@@ -21,6 +23,8 @@ pub(crate) struct Upload {
     bytes_len: Option<u64>,
     came: RefCell<BytesMut>,
     ending: Cell<Ending>,
+    /// The reply to a body that is not valid.
+    refusal: RefCell<Option<Box<Reply>>>,
     is_untouched: Cell<bool>,
     /// Waker of the handler that waits for bytes. `giver` is the waker of the connection that waits for
     /// space.
@@ -43,6 +47,7 @@ impl Upload {
             bytes_len,
             came: came.into(),
             ending: Ending::Open.into(),
+            refusal: RefCell::default(),
             is_untouched: true.into(),
             taker: RefCell::default(),
             giver: RefCell::default(),
@@ -87,6 +92,16 @@ impl Upload {
     /// Drops the bytes that the handler has not taken.
     pub(crate) fn discard(&self) {
         self.came.borrow_mut().clear();
+    }
+
+    /// Sets the reply to a body that is not valid. The body then breaks off.
+    pub(crate) fn refuse(&self, refusal: Reply) {
+        *self.refusal.borrow_mut() = Some(refusal.into());
+    }
+
+    /// Takes the reply to a body that is not valid.
+    pub(crate) fn take_refusal(&self) -> Option<Reply> {
+        self.refusal.borrow_mut().take().map(|refusal| *refusal)
     }
 
     /// Marks the body as complete.

@@ -41,10 +41,10 @@ impl Document {
         finished.map_err(|error| self.fault(&error))
     }
 
-    /// Returns the units of work so far.
+    /// Returns the bytes of text that wait for the end of their element.
     #[must_use]
-    pub fn work(&self) -> u64 {
-        self.judge.work()
+    pub const fn held_bytes(&self) -> usize {
+        self.judge.held_bytes()
     }
 
     #[cold]

@@ -5,15 +5,15 @@ use std::fmt;
 use tollgate_relaxng::{Fault, Invalid};
 use tollgate_xml::{Position, XmlError, XmlErrorKind};
 
-/// The first fault of a document. Its texts are safe for the client: they have no value and no text of the
-/// document, and their length is bounded.
+/// The first fault of a document. Its texts are safe for the client: of the document they have names, and one
+/// character at most. Their length is bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentFault {
     /// The kind of the fault.
     pub kind: FaultKind,
     /// What was found, and what is allowed instead.
     pub message: String,
-    /// The path of the element that contains the fault, such as `/order/item[2]`. `/` stands for the document.
+    /// The path of the element with the fault, such as `/order/item[2]`. `/` stands for the document.
     pub path: String,
     /// The line of the fault, counted from 1.
     pub line: u64,

@@ -32,9 +32,9 @@ impl Judge {
         self.validator.set_work_max(self.allowance.max);
     }
 
-    /// Returns the units of work so far.
-    pub(crate) fn work(&self) -> u64 {
-        self.validator.work()
+    /// Returns the bytes of text that the validator holds.
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.validator.held_bytes()
     }
 
     /// Returns the fault that stopped the reader.

@@ -1,8 +1,8 @@
 //! The bound on the work of a document.
 //!
-//! A document may always spend the [`base`] of its schema. Each byte adds [`PER_BYTE`] units, but never beyond
-//! one base that is not spent. So the whole work is in proportion to the bytes, and one event of a long
-//! document costs no more than one event of a short document.
+//! A document may always spend the [`base`] of its schema. Each byte adds [`PER_BYTE`] units, but never
+//! beyond one base that is not spent. So the whole work is in proportion to the bytes, and one event of a
+//! long document costs no more than one event of a short document.
 
 use tollgate_relaxng::{CompiledSchema, ValidationLimits};
 

@@ -73,6 +73,12 @@ impl Validator {
         self.work.used
     }
 
+    /// Returns the bytes of text that wait for the end of their element.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.text.capacity()
+    }
+
     /// Changes the bound on the work of this document. It replaces
     /// [`crate::ValidationLimits::work_max`], for a caller that allows work as bytes come.
     pub const fn set_work_max(&mut self, units: u64) {

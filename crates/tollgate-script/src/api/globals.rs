@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::fetch::FetcherCell;
 use crate::marks::Marks;
 use crate::options::HostOptions;
+use crate::require::Modules;
 use crate::sys::library_guards;
 use crate::waits::Waits;
 
@@ -25,8 +26,7 @@ pub(crate) fn install(
     budget: &Rc<Budget>,
     options: &HostOptions,
     waits: &Rc<Waits>,
-    emit: &EmitParts,
-    fetcher: &Rc<FetcherCell>,
+    (emit, fetcher, modules): (&EmitParts, &Rc<FetcherCell>, &Rc<Modules>),
 ) -> mlua::Result<Rc<Marks>> {
     let globals = lua.globals();
     for name in TAKEN_AWAY {
@@ -39,7 +39,7 @@ pub(crate) fn install(
 
     let tollgate = lua.create_table()?;
     tollgate.raw_set("json", json::install(lua, &marks, budget, options.reply_bytes_max)?)?;
-    let xml = xml::install(lua, budget, options)?;
+    let xml = xml::install(lua, budget, modules, options)?;
     tollgate.raw_set("soap", soap::install(lua, &xml)?)?;
     tollgate.raw_set("xml", xml)?;
     tollgate.raw_set("log", log::install(lua, active)?)?;

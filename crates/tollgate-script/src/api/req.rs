@@ -20,6 +20,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 use tollgate_http::{RequestHead, cookie_pairs, query_pairs};
+use tollgate_validate::Schema;
 use tollgate_xml::Doctype;
 
 use crate::active::{ActiveCell, with_active};
@@ -244,10 +245,19 @@ fn functions(
         unlimited(lua, || with_active(&own, &req, |active| precondition(lua, &active.request.head, &given)))
     };
     let (own, own_budget) = (Rc::clone(active), Rc::clone(budget));
-    let xml = move |lua: &Lua, req: Table| {
+    let xml = move |lua: &Lua, (req, options): (Table, Option<Table>)| {
         let body = with_active(&own, &req, |active| Ok(active.request.body.clone()))?;
+        let schema = unlimited(lua, || schema_of_options(options.as_ref()))?;
         watched(lua, |memory_max| {
-            xml::answer(lua, &content(lua, &body, memory_max)?, doctype, &own_budget, memory_max)
+            let content = content(lua, &body, memory_max)?;
+            if let Some(schema) = &schema
+                && let Some(fault) = xml::fault(schema, &content, &own_budget)?
+            {
+                let reason = Value::String(lua.create_string(fault.to_string())?);
+                return Ok((Value::Nil, reason, Value::Table(xml::fault_table(lua, &fault)?)));
+            }
+            let (element, reason) = xml::answer(lua, &content, doctype, &own_budget, memory_max)?;
+            Ok((element, reason, Value::Nil))
         })
     };
     Ok([
@@ -258,6 +268,21 @@ fn functions(
         lua.create_function(precondition)?,
         lua.create_function(xml)?,
     ])
+}
+
+/// Returns the schema in the options of `req:xml`, if they have one.
+fn schema_of_options(options: Option<&Table>) -> mlua::Result<Option<Schema>> {
+    let Some(options) = options else { return Ok(None) };
+    for pair in options.pairs::<Value, Value>() {
+        match pair?.0 {
+            Value::String(name) if name.as_bytes() == b"schema" => {}
+            name => {
+                let name = name.to_string()?;
+                return Err(mlua::Error::runtime(format!("req:xml has no option {name}: allowed is schema")));
+            }
+        }
+    }
+    xml::schema_of(&options.raw_get("schema")?, "schema of req:xml").map(Some)
 }
 
 /// Lists the parts of the trace for scripts: the ids as hexadecimal digits, and the fields that pass the

@@ -1,6 +1,7 @@
 //! `tollgate.xml`: encodes, decodes and escapes XML for scripts, by the rules of [`crate::xml`].
 
 mod compiled;
+mod schema;
 
 use std::rc::Rc;
 
@@ -10,11 +11,17 @@ use crate::arguments::{bytes_of, close};
 use crate::budget::Budget;
 use crate::memory::{string_within, watched};
 use crate::options::HostOptions;
+use crate::require::Modules;
 use crate::sys::raw;
 use crate::xml;
 
 /// Creates the table `tollgate.xml`.
-pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, options: &HostOptions) -> mlua::Result<Table> {
+pub(super) fn install(
+    lua: &Lua,
+    budget: &Rc<Budget>,
+    modules: &Rc<Modules>,
+    options: &HostOptions,
+) -> mlua::Result<Table> {
     let HostOptions { reply_bytes_max: bytes_max, doctype, .. } = *options;
     let xml: Table = lua.load(FINDING).set_name("=xml").call(())?;
     let own = Rc::clone(budget);
@@ -44,6 +51,7 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, options: &HostOptions) -> 
     };
     xml.raw_set("escape", lua.create_function(escape)?)?;
     compiled::install(lua, &xml, budget, options)?;
+    schema::install(lua, &xml, budget, modules)?;
     close(lua, "tollgate.xml", &xml)?;
     Ok(xml)
 }

@@ -54,6 +54,7 @@ fn promises(script: &str) -> Vec<(String, String, u16, String)> {
 
 fn app() -> App {
     let app = App::with(HostOptions { env: vec!["PATH".to_owned()], ..HostOptions::default() });
+    app.file("order.rnc", "element order { attribute id { text } }");
     for document in DOCUMENTS {
         for block in blocks(document) {
             if let Some(name) = module_name(&block) {

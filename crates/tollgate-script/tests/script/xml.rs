@@ -2,7 +2,7 @@
 
 use tollgate_script::{ContentType, Doctype, HostOptions};
 
-use crate::app::{App, finish, handler_of, request, text};
+use crate::app::{App, fields, finish, get, handler_of, request, text};
 
 #[test]
 fn elements_are_written_and_nothing_becomes_markup() {
@@ -347,4 +347,84 @@ fn a_doctype_without_internal_subset_is_skipped_if_the_host_says_so() {
     check("assert(tollgate.xml.decode(req:body()))");
     check("each()");
     check("{ tag = 'c', assert(read(req:body())).v }");
+}
+
+const ORDER: &str = "start = element order { attribute id { xsd:integer }, item+ }\ninclude \"item.rnc\"";
+const ITEM: &str = "item = element item { xsd:decimal }";
+
+#[test]
+fn a_text_is_checked_by_a_schema_that_was_compiled_at_load() {
+    let app = App::new();
+    app.file("order.rnc", ORDER);
+    app.file("item.rnc", ITEM);
+    let check = |text: &str, expect: &str| {
+        let source = format!(
+            "local order = tollgate.xml.schema('order.rnc')
+             return function()
+                 local ok, fault = tollgate.xml.check({text}, order)
+                 if ok then return tostring(ok) end
+                 return `{{fault.message}}|{{fault.path}}|{{fault.line}}|{{fault.column}}|{{fault.byte}}`
+             end"
+        );
+        let handler = app.handler(&source);
+        assert_eq!(self::text(&finish(handler.call(get("/"))).unwrap()), expect, "{text}");
+    };
+    check("'<order id=\"1\"><item>1.5</item></order>'", "true");
+    check("buffer.fromstring('<order id=\"1\"><item>1.5</item></order>')", "true");
+    check(
+        "'<order id=\"1\">\\n<itme/></order>'",
+        "element \"itme\" is not allowed in \"/order\"; expected \"item\"|/order|2|1|16",
+    );
+    check("'<order>'", "element \"/order\" lacks an attribute; expected attribute \"id\"|/order|1|1|1");
+}
+
+#[test]
+fn a_schema_is_a_file_of_the_app_and_is_compiled_at_load() {
+    let app = App::new();
+    app.file("order.rnc", ORDER);
+    let check = |body: &str, expect: &str| {
+        let error = app.error(body);
+        assert!(error.contains(expect), "{body}: {error}");
+    };
+    check("return tollgate.xml.schema('order.rnc')", "schemas are compiled only while a script is loaded");
+    check("return tollgate.xml.check('', 'order.rnc')", "schema of tollgate.xml.check is a string");
+    check("return tollgate.xml.check('')", "schema of tollgate.xml.check is a nil");
+    check("return req:xml({ scheme = 1 })", "req:xml has no option scheme: allowed is schema");
+    let load = |file: &str, expect: &str| {
+        let source = format!("tollgate.xml.schema('{file}') return function() end");
+        let error = app.load(&source, &fields(&[])).err().map(|error| in_full(&error)).unwrap();
+        assert!(error.contains(expect), "{file}: {error}");
+    };
+    load("order.rnc", "order.rnc:2:1: file \"item.rnc\": ");
+    load("absent.rnc", "absent.rnc:1:1: ");
+    load("../order.rnc", "is no path below the folder");
+}
+
+fn in_full(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {}", in_full(cause)))
+}
+
+#[test]
+fn the_content_of_a_request_is_validated_before_it_becomes_a_table() {
+    let app = App::new();
+    app.file("order.rnc", ORDER);
+    app.file("item.rnc", ITEM);
+    let handler = app.handler(
+        "local schema = tollgate.xml.schema('order.rnc')
+         return function(req)
+             local order, problem, fault = req:xml({ schema = schema })
+             if order then return order.attr.id end
+             return `{problem}|{fault and fault.line}`
+         end",
+    );
+    let check = |content: &str, expect: &str| {
+        let request = request("POST / HTTP/1.1\r\nHost: test\r\n\r\n", content.as_bytes());
+        assert_eq!(text(&finish(handler.call(request)).unwrap()), expect, "{content}");
+    };
+    check("<order id='7'><item>1</item></order>", "7");
+    check(
+        "<order id='7'><item>x</item></order>",
+        "the text of \"/order/item\" is not allowed; expected a value of \"decimal\" \
+         at byte 22 (line 1, column 22) in /order/item|1",
+    );
 }

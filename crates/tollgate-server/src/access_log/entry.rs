@@ -174,6 +174,13 @@ impl AccessEntry {
         self.reply = ReplyState::Made { outcome: outcome_of(word).unwrap_or(outcome), content_bytes };
     }
 
+    /// Notes that the reply is not valid by the schema of its route. If it is cut off, its line says so.
+    pub(crate) fn note_invalid(&mut self) {
+        if let ReplyState::Made { outcome, .. } = &mut self.reply {
+            *outcome = AccessOutcome::Invalid;
+        }
+    }
+
     /// Notes the reply that replaces another reply, because the records did not reach their ack level.
     pub(crate) fn note_replacement(&mut self, status: StatusCode, word: Option<&[u8]>, content_bytes: u64) {
         self.facts.status = status.as_u16();
@@ -237,6 +244,9 @@ impl Drop for AccessEntry {
     fn drop(&mut self) {
         match self.reply {
             ReplyState::Left => {}
+            ReplyState::Made { outcome: AccessOutcome::Invalid, .. } => {
+                self.facts.outcome = AccessOutcome::Invalid;
+            }
             ReplyState::Made { .. } => self.facts.outcome = AccessOutcome::Aborted,
             ReplyState::Awaited => self.facts.outcome = AccessOutcome::Cancelled,
         }

@@ -110,10 +110,12 @@ pub enum AccessOutcome {
     Cancelled,
     /// The reply did not leave completely.
     Aborted,
+    /// The reply is not valid by the schema of its route. Another reply left in its place, or it was cut off.
+    Invalid,
 }
 
 impl AccessOutcome {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Replied,
         Self::Acknowledged,
         Self::Refused,
@@ -121,6 +123,7 @@ impl AccessOutcome {
         Self::Rejected,
         Self::Cancelled,
         Self::Aborted,
+        Self::Invalid,
     ];
 
     /// Returns the word for the outcome. A reply without a record has none.
@@ -133,6 +136,7 @@ impl AccessOutcome {
             Self::Rejected => Some("rejected"),
             Self::Cancelled => Some("cancelled"),
             Self::Aborted => Some("aborted"),
+            Self::Invalid => Some("invalid"),
         }
     }
 

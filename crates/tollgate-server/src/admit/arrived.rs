@@ -19,6 +19,7 @@ use crate::overload::RequestPermit;
 use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
+use crate::validation::RequestValidation;
 use crate::verify::Verification;
 
 /// Maximum bytes of a body that is read and discarded, so that the connection can be used again.
@@ -40,6 +41,8 @@ pub(crate) struct Arrived {
     pub(crate) permit: Option<RequestPermit>,
     /// The verification of the signature, until the content is complete.
     pub(crate) verification: Option<Box<Verification>>,
+    /// The validation of the content, until the content is complete.
+    pub(crate) validation: Option<Box<RequestValidation>>,
     /// The content, if the handler begins before the content is complete.
     pub(crate) upload: Option<Rc<Upload>>,
     /// Whether the span of the request is exported.
@@ -200,6 +203,47 @@ impl Arrived {
         {
             let refusal = endpoint.refuse_signature(&fault, &self.head);
             self.refuse(refusal.into());
+        }
+    }
+
+    /// Begins to validate the content, if the route validates requests.
+    #[inline]
+    pub(crate) fn begin_validation(&mut self) {
+        let Destination::Endpoint { endpoint, .. } = &self.destination else { return };
+        let Some(validation) = &endpoint.validation else { return };
+        self.validation = validation.begin_request(&self.head, &endpoint.cells).map(Box::new);
+    }
+
+    /// Validates the next bytes of the content for a slice. Returns the number of bytes that need no further
+    /// look. At a fault, the request gets a refusal in place of its handler, unless its signature is not
+    /// verified yet.
+    pub(crate) fn validate(&mut self, bytes: &[u8]) -> usize {
+        let Some(validation) = &mut self.validation else { return bytes.len() };
+        let fed = validation.feed(bytes);
+        if self.verification.is_none() {
+            self.refuse_invalid();
+        }
+        fed
+    }
+
+    /// Ends the validation of the complete content. The signature is verified before.
+    #[inline]
+    pub(crate) fn end_validation(&mut self) {
+        if let Some(validation) = &mut self.validation {
+            validation.finish();
+            self.refuse_invalid();
+            self.validation = None;
+        }
+    }
+
+    /// Refuses a request whose content has a fault, if the route refuses such requests.
+    fn refuse_invalid(&mut self) {
+        if let Some(refusal) = self.validation.as_ref().and_then(|validation| validation.refusal())
+            && let Destination::Endpoint { endpoint, .. } = &self.destination
+        {
+            let refusal = endpoint.refuse_document(refusal, &self.head);
+            self.refuse(refusal.into());
+            self.validation = None;
         }
     }
 

@@ -121,6 +121,7 @@ impl<S: Transport> Connection<S> {
             access,
             permit,
             verification: None,
+            validation: None,
             upload: None,
             is_sampled: line.as_ref().is_some_and(|line| line.has_span()),
             line,
@@ -188,11 +189,14 @@ impl<S: Transport> Connection<S> {
         }
         arrived.begin_verification(|head| self.client.scheme_of(head, &self.rules));
         if !arrived.head.framing().has_content() {
+            arrived.begin_validation();
             arrived.end_verification();
+            arrived.end_validation();
             self.answer(arrived, Body::default());
             return Ok(true);
         }
         let codings = arrived.check_content();
+        arrived.begin_validation();
         if arrived.is_answered() && arrived.head.expects_continue() {
             // RFC 9110 section 10.1.1: the client sends its content only after 100 (Continue). The client
             // gets the final reply instead of 100.
@@ -223,6 +227,7 @@ impl<S: Transport> Connection<S> {
         match std::mem::replace(&mut self.reading, Reading::Head) {
             Reading::Body(mut body) => {
                 body.arrived.end_verification();
+                body.arrived.end_validation();
                 self.answer(body.arrived, content);
                 Ok(true)
             }
@@ -473,5 +478,8 @@ fn described(
     let is_content_sent = !is_head && reply.status.may_have_content() && reply.extent == Extent::Whole;
     let content_bytes = if is_content_sent { reply.content_bytes() } else { 0 };
     line.note_reply(reply.status, reply.outcome(), answer.ack, content_bytes);
+    if reply.is_invalid {
+        line.note_invalid();
+    }
     line
 }

@@ -29,6 +29,26 @@ pub(crate) struct BodyReader {
     is_full: bool,
     is_continue_owed: bool,
     has_begun: bool,
+    judging: Judging,
+}
+
+/// State of the validation of the content.
+enum Judging {
+    /// The first bytes of `content` are validated. The value is their number.
+    Over(usize),
+    /// A slice ended before all bytes of `content` were validated. The value is also what the read returned.
+    Sliced(usize, Filled),
+    /// The request is refused, and the content is dropped. The value is the number of dropped bytes.
+    Dropping(u64),
+}
+
+/// Result of moving bytes from the read buffer into the content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Filled {
+    Part,
+    /// The decoder stopped, because the content in memory has to be spooled first.
+    Overflow,
+    Whole,
 }
 
 pub(super) enum RequestFraming {
@@ -64,7 +84,9 @@ impl BodyReader {
             BodyFraming::None => RequestFraming::Whole(0),
             BodyFraming::Length(bytes) if bytes > body_bytes_max => RequestFraming::TooLong(bytes),
             BodyFraming::Length(bytes) => match usize::try_from(bytes) {
-                Ok(length) if codings.is_empty() && length <= memory_bytes_max => {
+                Ok(length)
+                    if codings.is_empty() && length <= memory_bytes_max && arrived.validation.is_none() =>
+                {
                     RequestFraming::Whole(length)
                 }
                 _ => RequestFraming::Length(bytes),
@@ -81,6 +103,7 @@ impl BodyReader {
             memory_bytes_max,
             is_full: false,
             has_begun: false,
+            judging: Judging::Over(0),
         }
     }
 
@@ -105,6 +128,28 @@ impl BodyReader {
     }
 
     fn read_on(&mut self, input: &mut BytesMut, limit: u64) -> Result<Progress, RequestError> {
+        let filled = match self.judging {
+            Judging::Sliced(_, filled) => filled,
+            Judging::Over(_) => self.fill(input, limit)?,
+            Judging::Dropping(_) => self.drop_content(input)?,
+        };
+        if !self.judge(filled) {
+            return Ok(Progress::NeedMore);
+        }
+        self.check_dropped()?;
+        let is_whole = filled == Filled::Whole;
+        self.is_full = filled == Filled::Overflow
+            || self.content.len() > self.memory_bytes_max
+            || (is_whole && self.spooled.is_some() && !self.content.is_empty());
+        Ok(match is_whole {
+            _ if self.is_full => Progress::Full,
+            false => Progress::NeedMore,
+            true => Progress::Done(self.take_body()),
+        })
+    }
+
+    /// Moves bytes into the content, and removes their framing and coding.
+    fn fill(&mut self, input: &mut BytesMut, limit: u64) -> Result<Filled, RequestError> {
         let is_whole = match &mut self.decoding {
             None => {
                 let before = self.content.len();
@@ -118,8 +163,7 @@ impl BodyReader {
                     self.framing.take_for_decoding(input, decoding, limit, |came| verify(arrived, came))?;
                 while decoding.step(&mut self.content, limit)? == Step::Again {
                     if self.content.len() > self.memory_bytes_max {
-                        self.is_full = true;
-                        return Ok(Progress::Full);
+                        return Ok(Filled::Overflow);
                     }
                 }
                 if is_whole {
@@ -128,13 +172,52 @@ impl BodyReader {
                 is_whole
             }
         };
-        self.is_full = self.content.len() > self.memory_bytes_max
-            || (is_whole && self.spooled.is_some() && !self.content.is_empty());
-        Ok(match is_whole {
-            _ if self.is_full => Progress::Full,
-            false => Progress::NeedMore,
-            true => Progress::Done(self.take_body()),
-        })
+        Ok(if is_whole { Filled::Whole } else { Filled::Part })
+    }
+
+    /// Reads content that nobody uses, up to the bound for such content.
+    #[cold]
+    fn drop_content(&mut self, input: &mut BytesMut) -> Result<Filled, RequestError> {
+        let is_whole = self.framing.take(input, &mut self.content, u64::MAX)?;
+        Ok(if is_whole { Filled::Whole } else { Filled::Part })
+    }
+
+    /// Checks that the rest of a refused request is short enough to be read.
+    #[inline]
+    fn check_dropped(&self) -> Result<(), RequestError> {
+        let Judging::Dropping(dropped) = self.judging else { return Ok(()) };
+        let left = if let RequestFraming::Length(left) = self.framing { left } else { 0 };
+        let (bytes, limit) = (dropped + left, self.arrived.body_bytes_max());
+        if bytes > limit { Err(RequestError::BodyTooLarge { bytes, limit }) } else { Ok(()) }
+    }
+
+    /// Validates the content that is new, for a slice. Returns false if some of it is left.
+    #[inline]
+    fn judge(&mut self, filled: Filled) -> bool {
+        match self.judging {
+            Judging::Over(_) if self.arrived.validation.is_none() => true,
+            Judging::Over(judged) | Judging::Sliced(judged, _) => self.judge_after(judged, filled),
+            Judging::Dropping(bytes) => {
+                self.judging = Judging::Dropping(bytes + self.content.len() as u64);
+                self.content.clear();
+                true
+            }
+        }
+    }
+
+    fn judge_after(&mut self, judged: usize, filled: Filled) -> bool {
+        let new_bytes = self.content.len() - judged;
+        let judged = judged + self.arrived.validate(&self.content[judged..]);
+        if self.arrived.is_answered() {
+            self.judging = Judging::Dropping(new_bytes as u64);
+            self.content = BytesMut::new();
+            self.spooled = None;
+            self.decoding = None;
+            return true;
+        }
+        let is_over = judged == self.content.len();
+        self.judging = if is_over { Judging::Over(judged) } else { Judging::Sliced(judged, filled) };
+        is_over
     }
 
     fn take_body(&mut self) -> Body {
@@ -154,6 +237,11 @@ impl BodyReader {
         self.decoding.is_some()
     }
 
+    /// Returns whether a part of the content has arrived and is not validated yet.
+    pub(super) fn is_judging(&self) -> bool {
+        matches!(self.judging, Judging::Sliced(..))
+    }
+
     /// Returns a permit to pass the body on while it arrives. Returns `None` if the body has to be complete
     /// before the handler begins. A body with a spooled part also has to be complete.
     pub(super) fn upload_place(&self) -> Option<UploadPlace> {
@@ -169,6 +257,7 @@ impl BodyReader {
         let (spooled, emptied) = spool.append(self.spooled.take(), content).await?;
         self.spooled = Some(spooled);
         self.content = emptied;
+        self.judging = Judging::Over(0);
         self.is_full = false;
         Ok(())
     }
@@ -186,7 +275,8 @@ impl BodyReader {
         let decoding_bytes = self.decoding.as_ref().map_or(0, |decoding| decoding.memory_bytes());
         let verified_bytes =
             self.arrived.verification.as_ref().map_or(0, |verification| verification.memory_bytes());
-        self.content.capacity() + decoding_bytes + verified_bytes
+        let judged_bytes = self.arrived.validation.as_ref().map_or(0, |validation| validation.memory_bytes());
+        self.content.capacity() + decoding_bytes + verified_bytes + judged_bytes
     }
 
     /// Returns whether the client waits for 100 (Continue). A client that already began to send the body does
@@ -283,6 +373,7 @@ mod tests {
             access: crate::auth::Access::Open,
             permit: None,
             verification: None,
+            validation: None,
             upload: None,
             is_sampled: false,
             line: None,

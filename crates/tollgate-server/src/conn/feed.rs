@@ -14,7 +14,7 @@ use tollgate_script::Body;
 use super::body::BodyReader;
 use super::connection::{Connection, Reading, Reuse};
 use super::transport::Transport;
-use super::uploading::Uploading;
+use super::uploading::{UploadStep, Uploading};
 use crate::upload::Upload;
 
 impl<S: Transport> Connection<S> {
@@ -22,6 +22,7 @@ impl<S: Transport> Connection<S> {
     pub(super) fn begin_upload(&mut self, place: UploadPlace) {
         let Reading::Body(body) = std::mem::replace(&mut self.reading, Reading::Head) else { return };
         let BodyReader { mut arrived, framing, content, .. } = *body;
+        let validation = arrived.validation.take();
         let upload = Upload::new(arrived.head.framing().length(), content);
         arrived.upload = Some(upload.clone());
         self.reading = Reading::Upload(Box::new(Uploading {
@@ -30,6 +31,8 @@ impl<S: Transport> Connection<S> {
             pace: arrived.body_pace(self.limits()),
             begun: arrived.begun,
             bytes_max: arrived.body_bytes_max(),
+            validation,
+            is_sliced: false,
             _place: place,
         }));
         self.feed_upload();
@@ -39,18 +42,32 @@ impl<S: Transport> Connection<S> {
     /// Gives the handler the bytes of the body that have arrived.
     pub(super) fn feed_upload(&mut self) {
         let Reading::Upload(uploading) = &mut self.reading else { return };
-        let Uploading { framing, upload, bytes_max, .. } = &mut **uploading;
-        if !upload.has_room() && !upload.is_abandoned() {
+        if !uploading.upload.has_room() && !uploading.upload.is_abandoned() {
             return;
         }
-        match upload.give(|came| framing.take(&mut self.input, came, *bytes_max)) {
-            Ok(true) => {
-                upload.finish();
+        match uploading.give(&mut self.input) {
+            Ok(UploadStep::Whole) => {
+                uploading.upload.finish();
                 self.reading = Reading::Head;
             }
-            Ok(false) if upload.is_abandoned() => upload.discard(),
-            Ok(false) => {}
+            Ok(UploadStep::Part) if uploading.upload.is_abandoned() => uploading.upload.discard(),
+            Ok(UploadStep::Part) => {}
+            Ok(UploadStep::Refused) => self.refuse_upload(),
             Err(error) => self.break_upload_off(&error),
+        }
+    }
+
+    /// Breaks off the request to the backend, because the body is not valid. The handler gets the refusal.
+    #[cold]
+    fn refuse_upload(&mut self) {
+        if let Reading::Upload(uploading) = &self.reading
+            && let Some(refusal) = uploading.validation.as_ref().and_then(|validation| validation.refusal())
+        {
+            uploading.upload.refuse(refusal);
+            self.end_upload(BrokenOff {
+                status: StatusCode::UNPROCESSABLE_CONTENT,
+                text: "invalid document",
+            });
         }
     }
 

@@ -59,6 +59,9 @@ impl<S: Transport> Connection<S> {
         if framing == Framing::UntilClose && matches!(sent, Ok(ContentStep::Ended | ContentStep::Sliced)) {
             self.stream.when_dropped(ConnectionEnd::Close);
         }
+        if let Some(line) = self.streamed_line.as_mut().filter(|_| streamed.is_refused()) {
+            line.note_invalid();
+        }
         match sent {
             Ok(ContentStep::Broken) => Err(Gone),
             Ok(ContentStep::Ended) => Ok(()),

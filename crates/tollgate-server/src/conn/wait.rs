@@ -43,9 +43,9 @@ impl<S: Transport> Connection<S> {
             }
             return Ok(());
         }
-        if self.is_decoding() && self.takes_requests() {
+        if (self.is_decoding() || self.is_judging()) && self.takes_requests() {
             self.give_turn().await;
-            if !self.input.is_empty() {
+            if !self.input.is_empty() || self.is_judging() {
                 return Ok(());
             }
         }
@@ -134,6 +134,14 @@ impl<S: Transport> Connection<S> {
 
     fn is_decoding(&self) -> bool {
         matches!(&self.reading, Reading::Body(body) if body.is_decoding())
+    }
+
+    fn is_judging(&self) -> bool {
+        match &self.reading {
+            Reading::Body(body) => body.is_judging(),
+            Reading::Upload(uploading) => uploading.is_judging(),
+            Reading::Head | Reading::Checking(_) => false,
+        }
     }
 
     /// Waits until all other ready connections of the worker have had their turn.

@@ -10,6 +10,7 @@ use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
 use super::content_step::ContentStep;
 use super::endpoint::Endpoint;
+use super::judged_pieces::JudgedPieces;
 use super::proxy::BackendContent;
 use crate::overload::{QueuePlace, RequestPermit, WaitingScript};
 use crate::task_turn::give_turn;
@@ -18,6 +19,8 @@ use crate::task_turn::give_turn;
 pub(crate) enum ContentSource {
     Script(Box<ScriptContent>),
     Backend(Box<BackendContent>),
+    /// Content that goes on while it is valid.
+    Judged(Box<ContentSource>, Box<JudgedPieces>),
 }
 
 /// Content that a script call writes.
@@ -33,12 +36,18 @@ pub(crate) struct ScriptContent {
 }
 
 impl ContentSource {
+    /// Returns whether the content was cut off, because it is not valid.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Judged(_, pieces) if pieces.is_refused())
+    }
+
     /// Returns the maximum pause of the content before the client gets a heartbeat. `None` means that no
     /// heartbeat is sent.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self {
             Self::Script(script) => script.call.heartbeat(),
             Self::Backend(_) => None,
+            Self::Judged(source, _) => source.heartbeat(),
         }
     }
 
@@ -47,6 +56,7 @@ impl ContentSource {
         match self {
             Self::Script(script) => script.pipe.take().into(),
             Self::Backend(backend) => backend.take(),
+            Self::Judged(_, pieces) => pieces.take(),
         }
     }
 
@@ -55,6 +65,7 @@ impl ContentSource {
         match self {
             Self::Script(_) => Vec::new(),
             Self::Backend(backend) => backend.trailers(),
+            Self::Judged(source, _) => source.trailers(),
         }
     }
 
@@ -62,6 +73,7 @@ impl ContentSource {
         match self {
             Self::Script(script) => script.call.memory_bytes(),
             Self::Backend(backend) => backend.memory_bytes(),
+            Self::Judged(source, pieces) => source.memory_bytes() + pieces.memory_bytes(),
         }
     }
 
@@ -69,7 +81,7 @@ impl ContentSource {
     pub(crate) fn plain(&mut self) -> Option<&mut BackendContent> {
         match self {
             Self::Backend(backend) if backend.is_plain() => Some(backend),
-            Self::Backend(_) | Self::Script(_) => None,
+            Self::Backend(_) | Self::Script(_) | Self::Judged(..) => None,
         }
     }
 
@@ -79,6 +91,7 @@ impl ContentSource {
         match self {
             Self::Script(script) => script.place = None,
             Self::Backend(_) => {}
+            Self::Judged(source, _) => source.pause(),
         }
     }
 
@@ -88,6 +101,7 @@ impl ContentSource {
         match self {
             Self::Script(_) => Poll::Pending,
             Self::Backend(backend) => backend.poll_overdue(context),
+            Self::Judged(source, _) => source.poll_overdue(context),
         }
     }
 
@@ -96,6 +110,9 @@ impl ContentSource {
         match self {
             Self::Script(script) => script.poll(context),
             Self::Backend(backend) => backend.poll(context),
+            Self::Judged(source, pieces) => {
+                pieces.poll(|| source.poll(context).map(|step| (step, source.take())))
+            }
         }
     }
 
@@ -105,6 +122,7 @@ impl ContentSource {
         match self {
             Self::Script(script) => script.abandon().await,
             Self::Backend(_) => {}
+            Self::Judged(source, _) => Box::pin(source.abandon()).await,
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::overload::{Excess, RequestPermit, RouteCost, Sender, Throttle, Thrott
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::row::StreamPlan;
+use crate::validation::Validation;
 use crate::verify::SignatureFault;
 
 /// The handler of a route in one worker, with its policies.
@@ -42,6 +43,8 @@ pub(crate) struct Endpoint {
     pub(super) client_certificate: Option<ClientCertificateRule>,
     /// The signature that requests must have.
     pub(crate) verify: Option<Arc<VerifySpec>>,
+    /// The schemas of messages, if the route validates any.
+    pub(crate) validation: Option<Rc<Validation>>,
     pub(crate) cells: Rc<OwnCells>,
     /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
@@ -164,6 +167,7 @@ impl Endpoint {
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             client_certificate: spec.client_certificate.clone(),
             verify: spec.verify.clone(),
+            validation: spec.validate.as_deref().map(|spec| Rc::new(Validation::new(spec))),
             cells: OwnCells::new(
                 cells,
                 options.access_redaction(spec.stream.and_then(|stream| options.streams.get(stream))),
@@ -211,14 +215,22 @@ impl Endpoint {
             Handler::Collect(plan) => collected::refusal(&plan.types, head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         };
-        refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply)).or_else(|| {
-            let choice = self.choice.as_ref()?;
-            choice.reads_content().then(|| self.refusal_of_coding(head)).flatten()
-        })
+        let refusal = refusal
+            .or_else(|| self.validation.as_ref().and_then(|validation| validation.refuse_media_type(head)));
+        refusal
+            .inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply))
+            .or_else(|| self.reads_content_as_sent().then(|| self.refusal_of_coding(head)).flatten())
+    }
+
+    /// Returns whether the server has to read content that the handler gets as the client sent it.
+    fn reads_content_as_sent(&self) -> bool {
+        let is_chosen = self.choice.as_ref().is_some_and(|choice| choice.reads_content());
+        let validation = self.validation.as_ref().filter(|_| !self.decodes_content());
+        is_chosen || validation.is_some_and(|validation| validation.refuses_requests())
     }
 
     /// Returns a refusal if the content has a coding. A backend gets the content as the client sent it. It is
-    /// not decoded, so no rule can read it.
+    /// not decoded, so neither a rule nor a schema can read it.
     fn refusal_of_coding(&self, head: &RequestHead) -> Option<Reply> {
         head.values_of("content-encoding").find(|value| !value.eq_ignore_ascii_case(b"identity"))?;
         let text = "this path accepts no content coding";
@@ -291,11 +303,23 @@ impl Endpoint {
         self.granted(reply, head)
     }
 
+    /// Counts a request whose content is no valid document. Returns the refusal with the fields of the route.
+    #[cold]
+    pub(crate) fn refuse_document(&self, refusal: Reply, head: &RequestHead) -> Reply {
+        self.note_fault(RequestFault::Document, head, &refusal);
+        self.granted(refusal, head)
+    }
+
     /// Returns whether the stream of the route records a request that gets this refusal. The server never
     /// records a refusal for overload.
     pub(crate) fn records_refusal(&self, refusal: &Reply) -> bool {
-        let is_denied = matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        is_denied && self.records_refusals
+        self.records_refusals
+            && match refusal.status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+                // The document of the request is malformed, or not valid.
+                StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_CONTENT => self.validation.is_some(),
+                _ => false,
+            }
     }
 
     /// Returns field lines for every reply of the route, even if the method is not allowed.
@@ -329,6 +353,7 @@ impl Endpoint {
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         let needs_whole = self.stream.is_some()
             || self.verify.is_some()
+            || self.validation.as_ref().is_some_and(|validation| validation.needs_whole_requests())
             || !self.before.is_empty()
             || !self.after.is_empty();
         match &self.handler {

@@ -46,6 +46,7 @@ fn is_alone(spec: &RouteSpec) -> bool {
         && spec.cors.is_none()
         && spec.stream.is_none()
         && spec.verify.is_none()
+        && spec.validate.is_none()
 }
 
 pub(super) fn reply(status: u16, content_type: &str, body: &Bytes) -> Reply {

@@ -71,6 +71,7 @@ impl Exchange {
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal.into());
         }
+        endpoint.validate_whole(head, &self.request.body)?;
         if !endpoint.takes_over(&self.endpoint, head, self.request.caller.as_deref()) {
             let text = "this path needs credentials that the route before it did not check";
             let reply = Reply::text(StatusCode::FORBIDDEN, text);

@@ -17,6 +17,7 @@ use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit, VisitPhase};
 use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
+use crate::validation::ReplyJudge;
 
 /// Maximum bytes of streamed content that are kept. After this number of bytes the script finds its pipe
 /// closed.
@@ -80,10 +81,10 @@ impl Visit {
     }
 
     async fn rehearsed(self) -> Result<(Rehearsed, Option<String>), String> {
-        let Self { exchange, stage, phase, failure, .. } = self;
+        let Self { exchange, stage, phase, failure, judge, .. } = self;
         let (endpoint, request) = (&exchange.endpoint, &exchange.request);
         let mut rehearsed = match (stage, &endpoint.handler) {
-            (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
+            (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange, judge).await,
             (_, Handler::Collect(plan)) => collect_answer(plan, &exchange)?,
             (_, Handler::Reply(reply)) => {
                 with_record(reply.reply().clone(), &Records::default(), &exchange, endpoint.stream.as_deref())
@@ -114,12 +115,21 @@ impl Endpoint {
 
 /// Returns the result of a handler. Of an event stream, the result has only the bytes before the first pause
 /// after an event.
-async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
+async fn returned_answer(
+    returned: Returned,
+    exchange: &Exchange,
+    judge: Option<Box<ReplyJudge>>,
+) -> Rehearsed {
     let Returned { reply, records, took_us, tail } = returned;
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
     let mut rehearsed = with_record(reply, &records, exchange, stream);
     if let Some(Tail::Call(call)) = tail {
         (rehearsed.reply.content, rehearsed.error) = content_source(*call).await;
+        if let Some(mut judge) = judge.filter(|_| rehearsed.error.is_none())
+            && judge.whole(&rehearsed.reply.content).is_err()
+        {
+            rehearsed.error = Some("the reply is not valid: it breaks off at its fault".to_owned());
+        }
     }
     rehearsed
 }

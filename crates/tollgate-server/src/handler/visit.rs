@@ -11,20 +11,23 @@ use std::time::Duration;
 
 use tollgate_files::PendingRead;
 use tollgate_http::RequestHead;
-use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
+use tollgate_script::{Body, Call, CallError, Emitted, Outcome, Request, RequestId, Step};
 
 use super::collect;
 use super::content_source::{ContentSource, ScriptContent};
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
 use super::gated_reply::GatedReply;
+use super::held_reply::HeldReply;
+use super::judged_pieces::JudgedPieces;
 use super::proxy::{Asked, BackendContent, Proxied};
 use super::script::{self, Records};
 use super::script_file::ScriptFileReply;
 use crate::observe::OwnCells;
-use crate::overload::RouteCost;
+use crate::overload::{RequestPermit, RouteCost};
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
+use crate::validation::ReplyJudge;
 
 /// Facts about a request that had a handler, which its reply needs.
 pub(crate) struct Handled {
@@ -42,6 +45,8 @@ pub(crate) struct Visit {
     aside: Option<Box<Aside>>,
     /// Error of a script that failed.
     pub(super) failure: Option<Box<CallError>>,
+    /// Judges the content that follows the head, if it leaves while it is valid.
+    pub(super) judge: Option<Box<ReplyJudge>>,
 }
 
 /// The script that runs, with its index among the scripts of its kind.
@@ -72,6 +77,8 @@ pub(super) enum Stage {
     Files(Option<Box<PendingRead>>),
     /// The proxy handler waits for the backend, or has not begun.
     Proxy(Option<Asked>),
+    /// The handler returned. The reply is held until all of it is valid.
+    Judging(Box<HeldReply>),
     /// The handler returned. `None` after its answer was taken.
     Returned(Option<Returned>),
 }
@@ -90,6 +97,26 @@ pub(super) struct Returned {
 pub(super) enum Tail {
     Call(Box<Call>),
     Backend(Box<BackendContent>),
+}
+
+impl Tail {
+    /// Makes the source of the content. The request counts for its route until the content ends.
+    pub(super) fn source(
+        self,
+        endpoint: &Rc<Endpoint>,
+        request: &Rc<Request>,
+        permit: Option<RequestPermit>,
+    ) -> Option<Box<ContentSource>> {
+        Some(Box::new(match self {
+            Self::Backend(mut streamed) => {
+                streamed.hold(permit);
+                ContentSource::Backend(streamed)
+            }
+            Self::Call(call) => {
+                ContentSource::Script(Box::new(ScriptContent::new(*call, endpoint, request, permit)?))
+            }
+        }))
+    }
 }
 
 impl Returned {
@@ -117,7 +144,8 @@ pub(crate) enum Turn {
 impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
         let phase = VisitPhase::Before(0);
-        let mut visit = Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None };
+        let mut visit =
+            Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None, judge: None };
         visit.enter();
         visit
     }
@@ -127,7 +155,7 @@ impl Visit {
         let took_us = Some(exchange.took_us());
         let returned = Returned { reply, records: Records::default(), took_us, tail: None };
         let (stage, phase) = (Stage::Returned(Some(returned)), VisitPhase::Refused);
-        Self { exchange, stage, phase, aside: None, failure: None }
+        Self { exchange, stage, phase, aside: None, failure: None, judge: None }
     }
 
     /// Enters the stage for the script of the phase, or for the next phase.
@@ -201,6 +229,7 @@ impl Visit {
             Stage::Script(call) => !call.is_waiting(),
             Stage::Files(pending_read) => pending_read.is_none(),
             Stage::Proxy(asked) => asked.is_none(),
+            Stage::Judging(held) => held.can_run(),
             Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
     }
@@ -219,7 +248,7 @@ impl Visit {
             Stage::Files(pending_read) => pending_read.is_none(),
             Stage::Proxy(asked) => asked.is_none(),
             Stage::AtOnce => true,
-            Stage::Sends(..) | Stage::Returned(_) => false,
+            Stage::Sends(..) | Stage::Judging(_) | Stage::Returned(_) => false,
         };
         has_to_begin && self.is_first()
     }
@@ -267,7 +296,9 @@ impl Visit {
         match &self.stage {
             Stage::Files(pending_read) => pending_read.as_deref(),
             Stage::Sends(_, sending) => sending.pending_read(),
-            Stage::Script(_) | Stage::Proxy(_) | Stage::AtOnce | Stage::Returned(_) => None,
+            Stage::Script(_) | Stage::Proxy(_) | Stage::Judging(_) | Stage::AtOnce | Stage::Returned(_) => {
+                None
+            }
         }
     }
 
@@ -288,6 +319,11 @@ impl Visit {
             Stage::Proxy(Some(asked)) => {
                 if let Poll::Ready(proxied) = asked.poll(context) {
                     self.return_proxied(proxied);
+                }
+            }
+            Stage::Judging(held) => {
+                if let Some(end) = held.poll(context) {
+                    self.end_held(end);
                 }
             }
             Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce | Stage::Returned(_) => {}
@@ -325,6 +361,14 @@ impl Visit {
                 }
                 Turn::Waiting
             }
+            Stage::Judging(held) => match held.run() {
+                Some(end) => {
+                    self.end_held(end);
+                    Turn::Over
+                }
+                None if held.can_run() => Turn::Sliced,
+                None => Turn::Waiting,
+            },
             Stage::AtOnce | Stage::Returned(_) => return Some(Turn::Over),
         };
         (turn != Turn::Over).then_some(turn)
@@ -380,8 +424,9 @@ impl Visit {
 
     /// Passes a fixed reply to the `after` scripts. Without such scripts the request is answered at once.
     fn return_fixed(&mut self) {
-        if let Handler::Reply(reply) = &self.exchange.endpoint.handler
-            && !self.exchange.endpoint.after.is_empty()
+        let endpoint = &self.exchange.endpoint;
+        if let Handler::Reply(reply) = &endpoint.handler
+            && !(endpoint.after.is_empty() && endpoint.validation.is_none())
         {
             let reply = reply.reply().clone();
             self.return_with(Ok((reply, Records::default())));
@@ -447,7 +492,16 @@ impl Visit {
     }
 
     #[inline]
-    fn return_reply(&mut self, reply: Reply, mut records: Records, tail: Option<Tail>) {
+    fn return_reply(&mut self, reply: Reply, records: Records, tail: Option<Tail>) {
+        if self.exchange.endpoint.validation.is_some() && self.failure.is_none() {
+            return self.judge_reply(reply, records, tail);
+        }
+        self.return_judged(reply, records, tail);
+    }
+
+    /// Passes a reply to the `after` scripts.
+    #[inline]
+    pub(super) fn return_judged(&mut self, reply: Reply, mut records: Records, tail: Option<Tail>) {
         if self.failure.is_none() {
             if let Some(aside) = &mut self.aside {
                 records.emitted.splice(..0, aside.emitted.drain(..));
@@ -469,7 +523,9 @@ impl Visit {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
-            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) | Stage::Proxy(_) => return None,
+            Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) | Stage::Proxy(_) | Stage::Judging(_) => {
+                return None;
+            }
             Stage::AtOnce => match &endpoint.handler {
                 Handler::Collect(plan) => collect::answer(plan, &self.exchange, recorder),
                 Handler::Reply(reply) => {
@@ -484,14 +540,11 @@ impl Visit {
                 let mut answer = endpoint.record(Cow::Owned(reply), records, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
                     let permit = self.exchange.permit.take();
-                    answer.streamed = tail.and_then(|tail| match tail {
-                        Tail::Backend(mut streamed) => {
-                            streamed.hold(permit);
-                            Some(Box::new(ContentSource::Backend(streamed)))
-                        }
-                        Tail::Call(call) => {
-                            let streamed = ScriptContent::new(*call, endpoint, request, permit)?;
-                            Some(Box::new(ContentSource::Script(Box::new(streamed))))
+                    let source = tail.and_then(|tail| tail.source(endpoint, request, permit));
+                    answer.streamed = source.map(|source| match self.judge.take() {
+                        None => source,
+                        Some(judge) => {
+                            Box::new(ContentSource::Judged(source, Box::new(JudgedPieces::new(judge))))
                         }
                     });
                 }
@@ -509,7 +562,7 @@ impl Visit {
     }
 
     /// Returns the duration so far in microseconds, or `None` if no record has the duration.
-    fn took_us(&self, records: &Records) -> Option<i64> {
+    pub(super) fn took_us(&self, records: &Records) -> Option<i64> {
         let is_kept = self.exchange.endpoint.stream.is_some() || !records.emitted.is_empty();
         is_kept.then(|| self.exchange.took_us())
     }
@@ -527,7 +580,11 @@ impl Visit {
         }
         match &self.stage {
             Stage::Files(None) | Stage::Proxy(None) | Stage::AtOnce => {}
-            Stage::Script(_) | Stage::Files(Some(_)) | Stage::Sends(..) | Stage::Proxy(Some(_)) => {
+            Stage::Script(_)
+            | Stage::Files(Some(_))
+            | Stage::Sends(..)
+            | Stage::Proxy(Some(_))
+            | Stage::Judging(_) => {
                 self.exchange.endpoint.record_cancelled(&self.exchange, recorder);
             }
             Stage::Returned(_) => {
@@ -579,6 +636,7 @@ impl Visit {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
             Stage::Proxy(asked) => asked.as_ref().map_or(0, Asked::memory_bytes),
+            Stage::Judging(held) => held.memory_bytes(),
             Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
         stage_bytes + self.reply_before_after_bytes()

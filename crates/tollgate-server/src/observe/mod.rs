@@ -11,6 +11,7 @@ mod handshake;
 mod refusal;
 mod request_fault;
 mod route;
+mod validated;
 mod worker;
 
 pub(crate) use handshake::HandshakeEnd;
@@ -18,4 +19,6 @@ pub(crate) use refusal::{Refusal, Unconfirmed};
 pub(crate) use request_fault::RequestFault;
 pub(crate) use route::{CLASSES, OwnCells, RouteCells, RouteTally, ScriptFailure};
 pub use route::{RouteName, RouteStatus};
+pub use validated::JudgedCount;
+pub(crate) use validated::{Judged, MessageSide};
 pub(crate) use worker::{Flight, MALFORMED, WorkerCells};

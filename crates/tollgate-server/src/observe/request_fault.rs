@@ -10,6 +10,8 @@ pub(crate) enum RequestFault {
     ContentCoding,
     /// The content is malformed or too long: 400, 413.
     Content,
+    /// The content is no valid document of the schema of the route: 400, 422.
+    Document,
     /// The path does not accept the method: 405, 501.
     Method,
     /// The client has no certificate that the route accepts: 403.
@@ -25,10 +27,11 @@ pub(crate) enum RequestFault {
 }
 
 impl RequestFault {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::ContentType,
         Self::ContentCoding,
         Self::Content,
+        Self::Document,
         Self::Method,
         Self::ClientCertificate,
         Self::Preflight,
@@ -42,6 +45,7 @@ impl RequestFault {
             Self::ContentType => "content_type",
             Self::ContentCoding => "content_coding",
             Self::Content => "content",
+            Self::Document => "document",
             Self::Method => "method",
             Self::ClientCertificate => "client_certificate",
             Self::Preflight => "preflight",

@@ -11,6 +11,7 @@ use tollgate_script::CallError;
 
 use super::refusal::Refusal;
 use super::request_fault::RequestFault;
+use super::validated::{Judged, JudgedCount, MessageSide};
 use crate::options::{AccessRedaction, RouteSpec};
 
 /// The name of a route. All parts of a name are configured, so the number of names is bounded by the number
@@ -81,12 +82,13 @@ pub(crate) struct RouteCells {
     script_failures: [Counter; ScriptFailure::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     request_faults: [Counter; RequestFault::ALL.len()],
+    judged: [[Counter; Judged::ALL.len()]; MessageSide::ALL.len()],
 }
 
 impl RouteCells {
     pub(crate) fn new(name: RouteName) -> Self {
-        let (replies, took, script_failures, refusals, request_faults) = Default::default();
-        Self { name, replies, took, script_failures, refusals, request_faults }
+        let (replies, took, script_failures, refusals, request_faults, judged) = Default::default();
+        Self { name, replies, took, script_failures, refusals, request_faults, judged }
     }
 
     #[cfg(test)]
@@ -106,6 +108,11 @@ impl RouteCells {
     /// Counts a request of this route that was refused for what it asks or contains.
     pub(crate) fn count_fault(&self, fault: RequestFault) {
         self.request_faults[fault as usize].add(1);
+    }
+
+    /// Counts a message that the route has validated.
+    pub(crate) fn count_judged(&self, side: MessageSide, judged: Judged) {
+        self.judged[side as usize][judged as usize].add(1);
     }
 
     /// Lists the counters of refused requests, in the order of [`refusal_names`].
@@ -217,12 +224,25 @@ pub struct RouteStatus {
     /// Requests that were refused after their head was complete, by reason. The handler did not run for these
     /// requests.
     pub refusals: Vec<(&'static str, u64)>,
+    /// Messages that were validated, by side and verdict.
+    pub judged: Vec<JudgedCount>,
 }
 
 impl RouteStatus {
     /// Returns the number of requests that were refused before the handler.
     pub fn refused(&self) -> u64 {
         self.refusals.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Returns whether the route has validated messages.
+    pub fn has_validated(&self) -> bool {
+        self.judged.iter().any(|judged| judged.count > 0)
+    }
+
+    /// Returns the number of messages on one side that were validated and are not valid.
+    pub fn invalid(&self, side: &str) -> u64 {
+        let counts = self.judged.iter().filter(|judged| judged.side == side && judged.result != "valid");
+        counts.map(|judged| judged.count).sum()
     }
 
     /// Returns the number of requests with a 5xx reply, and of requests that were refused before the handler.
@@ -237,6 +257,7 @@ impl RouteStatus {
             took: Observed::default(),
             script_failures: ScriptFailure::ALL.iter().map(|(_, name)| (*name, 0)).collect(),
             refusals: refusal_names().map(|name| (name, 0)).collect(),
+            judged: JudgedCount::none(),
         };
         status.add(cells);
         status
@@ -252,6 +273,9 @@ impl RouteStatus {
         }
         for ((_, all), more) in self.refusals.iter_mut().zip(cells.all_refusals()) {
             *all += more.get();
+        }
+        for (all, more) in self.judged.iter_mut().zip(cells.judged.iter().flatten()) {
+            all.count += more.get();
         }
     }
 }

@@ -14,6 +14,7 @@ mod listen;
 mod media_types;
 mod proxy;
 pub(crate) mod stream;
+mod validate;
 mod verify;
 mod when;
 
@@ -44,6 +45,7 @@ pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use media_types::{MediaRange, MediaTypes};
 pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
+pub use validate::{SchemaSpec, ValidateMode, ValidateSpec};
 pub use verify::{
     MessagePart, MessageTemplate, PRESETS, SecretForm, SignatureAlgorithm, SignatureEncoding, SignatureKind,
     SignaturePreset, SignatureScheme, SignatureSeparator, VerifyKeys, VerifySecret, VerifySpec,
@@ -335,6 +337,8 @@ pub struct RouteSpec {
     pub limits: RouteLimits,
     /// The signature that requests must have. `None`: no signature is verified.
     pub verify: Option<Arc<VerifySpec>>,
+    /// The schemas that the messages of the route must follow. `None`: no message is validated.
+    pub validate: Option<Arc<ValidateSpec>>,
     /// The credentials that the route asks for. `None` means that everybody may use the route.
     pub auth: Option<RouteAuth>,
     /// Whether the stream also records requests that the route refuses with 401 or 403.
@@ -433,6 +437,7 @@ impl RouteSpec {
             client_certificate: None,
             limits: RouteLimits::default(),
             verify: None,
+            validate: None,
             auth: None,
             refused: false,
             app: None,

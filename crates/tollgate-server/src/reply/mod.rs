@@ -41,6 +41,8 @@ pub(crate) struct Reply {
     pub(crate) interim: Bytes,
     /// Whether `lines` has the `Date` of a backend. If it has none, the encoder writes the current date.
     pub(crate) has_date: bool,
+    /// Whether it stands in place of a reply that is not valid by the schema of its route.
+    pub(crate) is_invalid: bool,
 }
 
 /// Part of the content that is known when the head is sent.
@@ -77,6 +79,7 @@ impl Reply {
             extent: Extent::Whole,
             interim: Bytes::new(),
             has_date: false,
+            is_invalid: false,
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) enum TransactionEnd {
         /// is HEAD and the content would be streamed.
         reply_bytes: Option<usize>,
     },
+    /// The reply is not valid by the schema of its route, and another reply leaves in its place.
+    Invalid { status: u16, reply_bytes: usize },
     /// The head of the reply is ready, and its content follows later.
     Streamed { status: u16 },
     /// The client left before the handler returned.
@@ -41,6 +43,9 @@ impl TransactionEnd {
     /// length for GET.
     pub(crate) fn of(reply: &Reply, method: Method) -> Self {
         let status = reply.status.as_u16();
+        if reply.is_invalid {
+            return Self::Invalid { status, reply_bytes: reply.content.len() };
+        }
         match (reply.extent, method) {
             (Extent::Whole, _) | (Extent::Sized(_), Method::Head) => {
                 Self::Complete { status, reply_bytes: usize::try_from(reply.content_bytes()).ok() }
@@ -175,7 +180,9 @@ impl TransactionEnd {
 
     fn status(self) -> Option<i64> {
         match self {
-            Self::Complete { status, .. } | Self::Streamed { status } => Some(status.into()),
+            Self::Complete { status, .. } | Self::Invalid { status, .. } | Self::Streamed { status } => {
+                Some(status.into())
+            }
             Self::Cancelled => None,
         }
     }
@@ -183,6 +190,7 @@ impl TransactionEnd {
     fn reply_bytes(self) -> Option<i64> {
         match self {
             Self::Complete { reply_bytes, .. } => reply_bytes.map(|bytes| bytes as i64),
+            Self::Invalid { reply_bytes, .. } => Some(reply_bytes as i64),
             Self::Streamed { .. } | Self::Cancelled => None,
         }
     }
@@ -190,6 +198,7 @@ impl TransactionEnd {
     fn name(self) -> &'static str {
         match self {
             Self::Complete { .. } => "complete",
+            Self::Invalid { .. } => "invalid",
             Self::Streamed { .. } => "streamed",
             Self::Cancelled => "cancelled",
         }

@@ -164,6 +164,30 @@ impl Taken {
         Some(())
     }
 
+    /// Returns whether the head that has come announces chunks.
+    pub(crate) fn came_chunked(&self) -> bool {
+        String::from_utf8_lossy(&self.came).contains("chunked")
+    }
+
+    /// Reads a request with a length, and drops its content. Returns the length of the content.
+    pub(crate) fn drain(&mut self) -> usize {
+        self.head();
+        let head = String::from_utf8_lossy(&self.came).into_owned();
+        let length = field(&head, "content-length").unwrap().parse().unwrap();
+        let mut came = self.came.len() - head.find("\r\n\r\n").unwrap() - 4;
+        while came < length {
+            self.came.clear();
+            self.read().expect("the content comes");
+            came += self.came.len();
+        }
+        came
+    }
+
+    /// Sends a text to the test, which receives it instead of a request.
+    pub(crate) fn report(&self, text: String) {
+        let _ = self.requests.send(text);
+    }
+
     /// Sends bytes. A closed connection is not an error.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());

@@ -161,6 +161,15 @@ impl Peer {
         String::from_utf8(std::mem::take(&mut self.came)).unwrap()
     }
 
+    /// Reads to the end of the connection, or until it is reset.
+    pub(crate) fn rest_or_reset(&mut self) -> String {
+        match self.stream.read_to_end(&mut self.came) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+            _ => {}
+        }
+        String::from_utf8(std::mem::take(&mut self.came)).unwrap()
+    }
+
     /// Reads until the connection is reset. Returns the bytes before the reset.
     pub(crate) fn until_reset(&mut self) -> Vec<u8> {
         let ended = self.stream.read_to_end(&mut self.came);

@@ -287,6 +287,13 @@ impl Running {
         status.refusals.into_iter().find(|(name, _)| *name == reason).unwrap().1
     }
 
+    /// Returns the number of requests that routes refused for this reason.
+    pub(crate) fn refused_as(&self, reason: &str) -> u64 {
+        let routes = self.server.watch().status().routes;
+        let counts = routes.into_iter().flat_map(|route| route.refusals);
+        counts.filter(|(name, _)| *name == reason).map(|(_, count)| count).sum()
+    }
+
     /// Returns the number of VMs that were replaced.
     pub(crate) fn vms_replaced(&self) -> u64 {
         self.server.watch().status().workers.iter().map(|worker| worker.script_vms_replaced).sum()

@@ -36,7 +36,7 @@ fn spec(preset: &str) -> VerifySpec {
 }
 
 /// Verifies requests of the last route as GitHub signs them.
-fn verified(site: Site) -> Site {
+pub(crate) fn verified(site: Site) -> Site {
     site.tune_route(|route| route.verify = Some(Arc::new(spec("github"))))
 }
 
@@ -57,7 +57,7 @@ fn hmac_of(secret: &str, message: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-fn signature(secret: &str, body: &[u8]) -> String {
+pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     format!("X-Hub-Signature-256: sha256={}\r\n", hex(&hmac_of(secret, body)))
 }
 

@@ -57,7 +57,6 @@ pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
             "tollgate-server",
             "tollgate-signature",
             "tollgate-types",
-            "tollgate-validate",
             "tollgate-value",
         ],
     ),
@@ -310,7 +309,6 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
                 "sys",
                 "task_turn",
                 "trust",
-                "upload",
             ],
             &["deadline", "options"],
             &["listen", "observe"],
@@ -320,7 +318,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
             &["recorder"],
             &["reply"],
             // The handlers of a request, and the gates that refuse it.
-            &["choice", "cors", "dev", "https", "overload", "row", "spool", "verify"],
+            &["choice", "cors", "dev", "https", "overload", "row", "spool", "upload", "validation", "verify"],
             // Proof of the caller, which counts failures like a rate.
             &["auth"],
             &["app", "handler"],

@@ -72,6 +72,7 @@ mod stream;
 mod text;
 mod tls;
 mod units;
+mod validate;
 mod value;
 mod verify;
 mod when;

@@ -27,6 +27,7 @@ use super::route_limits::{self, CONCURRENCY};
 use super::section::{Section, Written};
 use super::server::{BODY_BYTES, BODY_RATE};
 use super::units::TIMEOUT_MS;
+use super::validate;
 use super::verify;
 use super::when::WhenKeys;
 
@@ -97,7 +98,9 @@ keys! {
     rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, checked in order");
     /// The signature that requests must have. Without it: 401.
     verify [VERIFY] = other("none", "a [table](routing.md#webhooks)");
-    /// Whether the stream also records requests that the route refuses with 401 or 403.
+    /// The schemas of RELAX NG that requests and replies must follow.
+    validate [VALIDATE] = other("none", "a [table](xml-validation.md)");
+    /// Whether the stream also records requests that the route refuses with 401 or 403, or by `validate`.
     refused [REFUSED] = switch(false) => refused;
 }
 
@@ -248,6 +251,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let client_certificate = client_certificate::client_certificate(&mut section, &CLIENT_CERTIFICATE);
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
     let verify = verify::verify(&mut section, &VERIFY, defaults.folder);
+    let validate = validate::validate(&mut section, &VALIDATE, defaults.folder, handler.as_ref());
     let auth = auth(&mut section, defaults, (path.as_ref(), host.as_deref(), methods));
     check_callers(&section, &rates, auth.as_ref());
     if bounds.refused {
@@ -297,6 +301,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         client_certificate,
         limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
         verify,
+        validate,
         auth,
         refused: bounds.refused,
         app: None,
@@ -324,9 +329,9 @@ fn check_refused(section: &Section<'_>) {
     if !section.has(STREAM.name) {
         section.fault_of(REFUSED.name, "refused in [[route]] needs a stream for its records");
     }
-    if ![&AUTH, &VERIFY, &CLIENT_CERTIFICATE].iter().any(|key| section.has(key.name)) {
-        let text = "refused in [[route]] has no effect without auth, verify or client_certificate: set \
-                    one of them, or remove refused";
+    if ![&AUTH, &VERIFY, &VALIDATE, &CLIENT_CERTIFICATE].iter().any(|key| section.has(key.name)) {
+        let text = "refused in [[route]] has no effect without auth, verify, validate or client_certificate: \
+                    set one of them, or remove refused";
         section.fault_of(REFUSED.name, text);
     }
 }
@@ -457,6 +462,7 @@ pub(super) fn write_route(
         (AUTH.name, route.auth.as_ref().map(show_route)),
         (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
         (VERIFY.name, route.verify.as_deref().map(verify::show)),
+        (VALIDATE.name, route.validate.as_deref().map(validate::show)),
     ];
     own.extend(handler::show(&route.handler, &HANDLERS, &server.backends));
     write(KEYS, &bounds, &own, f)

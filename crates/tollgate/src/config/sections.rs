@@ -4,7 +4,7 @@ use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
     files, fixed_reply, hsts, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
-    ship_store, ship_volumes, sink, stream, tls, verify, when,
+    ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -52,6 +52,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("route.auth", facts(auth::ROUTE_KEYS)),
         ("route.rate_limit", facts(route_limits::KEYS)),
         ("route.verify", facts(verify::KEYS)),
+        ("route.validate", facts(validate::KEYS)),
         ("app", facts(app::KEYS)),
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),

@@ -236,6 +236,9 @@ fn route_of(rates: &RouteRates, route: &RouteStatus) -> Value {
         told[class] = count.into();
     }
     told["refused"] = route.refused().into();
+    for side in ["request", "reply"].into_iter().filter(|_| route.has_validated()) {
+        told[format!("invalid_{side}s")] = route.invalid(side).into();
+    }
     told["script_failures"] = route.script_failures.iter().map(|(_, count)| count).sum::<u64>().into();
     told
 }
@@ -272,7 +275,14 @@ mod tests {
     fn route(path: usize, replies: [u64; 5], refused: u64) -> RouteStatus {
         let name = RouteName { path: format!("/{path}"), host: None, methods: None };
         let refusals = vec![("behind", refused)];
-        RouteStatus { name, replies, took: Observed::default(), script_failures: Vec::new(), refusals }
+        RouteStatus {
+            name,
+            replies,
+            took: Observed::default(),
+            script_failures: Vec::new(),
+            refusals,
+            judged: Vec::new(),
+        }
     }
 
     #[test]

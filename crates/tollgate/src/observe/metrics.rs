@@ -132,6 +132,15 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&labels, *count);
         }
     }
+    let text = "Messages that were validated by a schema of their route, by route, side and verdict.";
+    let mut family = out.family("tollgate_xml_messages_total", Counter, text);
+    for route in routes().filter(|route| route.has_validated()) {
+        for judged in &route.judged {
+            let mut labels = labels_of(&route.name);
+            labels.extend([("side", judged.side), ("result", judged.result)]);
+            family.count(&labels, judged.count);
+        }
+    }
     let text = "Requests and connections that were refused, by reason. None of them was recorded.";
     let mut family = out.family("tollgate_refusals_total", Counter, text);
     for (reason, count) in server.into_iter().flat_map(|server| &server.refusals) {

@@ -132,7 +132,14 @@ mod tests {
         let [ok, client, server] = replies;
         let replies = [0, ok, 0, client, server];
         let (refusals, script_failures) = (vec![refused], vec![script]);
-        RouteStatus { name, replies, took: Observed::default(), script_failures, refusals }
+        RouteStatus {
+            name,
+            replies,
+            took: Observed::default(),
+            script_failures,
+            refusals,
+            judged: Vec::new(),
+        }
     }
 
     /// Returns the failed requests, all requests and the cause after counts that were seen every second.

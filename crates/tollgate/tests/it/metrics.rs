@@ -37,6 +37,10 @@ script = "bad.luau"
 path = "/seldom"
 reply = { body = "once" }
 rate_limit = { rate = "1/h" }
+[[route]]
+path = "/judged"
+script = "judged.luau"
+validate = { reply = "order.rnc", mode = "report" }
 [sink.main]
 sqlite = "data/tollgate.sqlite"
 [ship.away]
@@ -136,9 +140,15 @@ fn families_of_certificates() -> BTreeMap<String, Family> {
 
 #[test]
 fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
-    let app = App::new(CONFIG, &[("bad.luau", "return function() error('bad') end")]);
+    let files = [
+        ("bad.luau", "return function() error('bad') end"),
+        ("judged.luau", "return function() return { xml = { tag = 'itme' } } end"),
+        ("order.rnc", "element order { empty }"),
+    ];
+    let app = App::new(CONFIG, &files);
     let server = app.start();
     let mut client = server.connect();
+    client.get("/judged").unwrap();
     for path in ["/kept/1", "/kept/2", "/bad", "/nothing", "/seldom", "/seldom"] {
         client.get(path).unwrap();
     }
@@ -156,6 +166,8 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
         assert!(!family.samples.is_empty(), "{name} has no sample");
     }
     check_values(&families);
+    let judged = "tollgate_xml_messages_total{route=\"/judged\",side=\"reply\",result=\"invalid\"}";
+    assert_eq!(families["tollgate_xml_messages_total"].samples[judged], 1.0);
     check_refusals(&families);
     // Routes that both configurations have keep their counts. A removed route is no longer listed.
     app.write("tollgate.toml", &app.config().replace("/bad", "/worse"));

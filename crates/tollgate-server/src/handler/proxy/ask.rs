@@ -15,6 +15,7 @@ use super::target::Proxy;
 use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
 use crate::reply::{Extent, Reply, allowed_methods};
+use crate::upload::Upload;
 
 /// Maximum length of a reply that is read completely before its head is sent, in bytes. The length must be
 /// known.
@@ -76,13 +77,18 @@ impl Proxy {
         let outgoing = self.outgoing(exchange);
         let bytes = outgoing.memory_bytes() + WAITING_BYTES;
         let (proxy, request) = (self.clone(), exchange.request.clone());
+        let upload = exchange.upload.clone();
         let future = async move {
             let sent = proxy.upstream.clone().send(outgoing, None).await;
             let proxied = match sent {
                 Ok(incoming) => proxy.take(incoming, &request).await,
                 Err(failure) => Err(failure),
             };
+            let refusal = |upload: Rc<Upload>| upload.take_refusal();
             proxied.unwrap_or_else(|failure| {
+                if let Some(refusal) = upload.and_then(refusal) {
+                    return refusal.into();
+                }
                 proxy.log_failure(&failure, &request);
                 reply::of_failure(&failure).into()
             })

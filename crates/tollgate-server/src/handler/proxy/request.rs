@@ -20,6 +20,8 @@ use crate::handler::exchange::Exchange;
 use crate::options::HostSent;
 use crate::trust::ClientHeader;
 
+/// Fields that ask for a part of a content, or for a coding.
+const PARTIAL_FIELDS: [&str; 3] = ["accept-encoding", "range", "if-range"];
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Proxy {
@@ -34,7 +36,10 @@ impl Proxy {
         let (method, name) = (head.method(), head.method_name());
         let mut out = Outgoing::with_method(method, name, host, |target| self.write_target(target, head));
         let name_header = exchange.endpoint.name_header();
-        self.push_fields(&mut out, request, exchange.is_from_proxy(), name_header);
+        self.push_fields(&mut out, request, exchange, name_header);
+        if needs_plain_reply(exchange) {
+            out.push_sound("Accept-Encoding", b"identity");
+        }
         self.push_caller(&mut out, request, name_header);
         self.push_origin(&mut out, exchange);
         let via: &[u8] = match head.version() {
@@ -79,10 +84,12 @@ impl Proxy {
         &self,
         out: &mut Outgoing,
         request: &Request,
-        is_from_proxy: bool,
+        exchange: &Exchange,
         name_header: Option<&str>,
     ) {
         let head = &request.head;
+        let is_from_proxy = exchange.is_from_proxy();
+        let needs_plain = needs_plain_reply(exchange);
         // The request gets a new trace field with the span of this server, so the received trace fields are
         // left out. With traces off, they are copied like any other field.
         let ends_traces = request.trace_rule != TraceRule::Off;
@@ -95,6 +102,7 @@ impl Proxy {
             if is_own_field(name)
                 || (self.strips() && is(X_FORWARDED_PREFIX))
                 || is_hop_by_hop_field(name)
+                || (needs_plain && PARTIAL_FIELDS.into_iter().any(is))
                 || is_forged
                 || name_header.is_some_and(is)
                 || (ends_traces && TRACE_FIELDS.into_iter().any(is))
@@ -170,6 +178,11 @@ impl Proxy {
     fn is_set(&self, name: &str) -> bool {
         self.sets(name) || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
     }
+}
+
+/// Returns whether the reply must be a whole document without a coding, because a schema describes it.
+fn needs_plain_reply(exchange: &Exchange) -> bool {
+    exchange.endpoint.validation.as_ref().is_some_and(|validation| validation.refuses_replies())
 }
 
 /// Returns whether the server writes this field itself, or the field concerns only this connection. `Expect`

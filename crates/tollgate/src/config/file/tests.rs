@@ -18,6 +18,7 @@ mod routes;
 mod ships;
 mod sinks;
 mod streams;
+mod validate;
 mod verify;
 mod when;
 

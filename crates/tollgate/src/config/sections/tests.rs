@@ -20,12 +20,13 @@ use crate::cli::Cli;
 
 const CONFIGURATION: &str = include_str!("../../../../../docs/reference/configuration.md");
 /// All documents with tables of keys.
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 7] = [
     ("configuration.md", CONFIGURATION),
     ("apps.md", include_str!("../../../../../docs/reference/apps.md")),
     ("backends.md", include_str!("../../../../../docs/reference/backends.md")),
     ("collect.md", include_str!("../../../../../docs/reference/collect.md")),
     ("files.md", include_str!("../../../../../docs/reference/files.md")),
+    ("xml-validation.md", include_str!("../../../../../docs/reference/xml-validation.md")),
     ("routing.md", include_str!("../../../../../docs/reference/routing.md")),
 ];
 /// The page that lists absent features.

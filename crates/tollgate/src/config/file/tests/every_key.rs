@@ -31,6 +31,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(path("index"), "").unwrap();
     openssl(dir.path(), "ca -gencrl -config list.cnf -keyfile ca.key -cert ca.pem -out revoked.pem");
     auth_files(dir.path());
+    fs::write(path("order.rnc"), "element order { empty }").unwrap();
     fs::write(path("after.sql"), "select 1;\n").unwrap();
     fs::write(path("app/app.toml"), "[[route]]\npath = \"/\"\nreply = {}\n").unwrap();
     dir

@@ -96,7 +96,7 @@ def main():
         folder = Path(name)
         folder.chmod(0o755)
         wanted = [arguments.only] if arguments.only else list(parts)
-        # Each part runs, also after one that missed its goal.
+        # Each part runs, also if an earlier part missed its goal.
         results = [parts[part](folder, arguments) for part in wanted]
         if not all(results):
             sys.exit(1)

@@ -28,8 +28,8 @@ use crate::pump::Pump;
 /// A request that must not be answered. This request is sent after a request that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Default of the time limits in tests. The tests run in parallel, so the worker, the disk and the client may be
-/// late by seconds. A test that needs the end of a limit sets another value.
+/// Default of the time limits in tests. The tests run in parallel, so the worker, the disk and the client may
+/// be late by seconds. A test that needs the end of a limit sets another value.
 const PATIENT: Duration = Duration::from_hours(1);
 
 /// The parts from which a server is started.

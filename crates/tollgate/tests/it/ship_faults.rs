@@ -420,8 +420,8 @@ impl Run {
                     drop(shipper);
                     shipper = self.start_shipper();
                 }
-                // A new fetcher empties the folder. A loader that read it meanwhile could take a later segment
-                // for the beginning of a log, so the program starts its loaders after the fetcher.
+                // A new fetcher empties the folder. A loader that read it meanwhile could take a later
+                // segment for the beginning of a log. So the program starts its loaders after the fetcher.
                 1 => {
                     drop((loader, fetcher));
                     fetcher = self.start_fetcher();

@@ -1,6 +1,6 @@
 //! `out:element`, `out:open` and `out:close`: write XML into a streamed reply.
 //!
-//! [`Pipe`] has the names of the open elements. The reply fails if the script returns before it closed them.
+//! `Pipe` has the names of the open elements. The reply fails if the script returns before it closed them.
 
 use std::rc::Rc;
 

@@ -2,6 +2,8 @@
 
 use tollgate_http::RequestHead;
 
+use crate::options::{essence_of, is_xml};
+
 /// The kind of content that conditions read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentKind {
@@ -15,20 +17,15 @@ impl ContentKind {
     /// decide.
     pub(super) fn of(head: &RequestHead, content: &[u8]) -> Self {
         match head.values_of("content-type").next() {
-            Some(value) => {
-                let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-                Self::of_type(&essence.to_ascii_lowercase())
-            }
+            Some(value) => Self::of_type(&essence_of(value).to_ascii_lowercase()),
             None => Self::of_content(content),
         }
     }
 
     fn of_type(essence: &[u8]) -> Self {
-        let is =
-            |kind: &[u8]| essence == [b"application/", kind].concat() || essence == [b"text/", kind].concat();
-        if is(b"json") || essence.ends_with(b"+json") {
+        if matches!(essence, b"application/json" | b"text/json") || essence.ends_with(b"+json") {
             Self::Json
-        } else if is(b"xml") || essence.ends_with(b"+xml") {
+        } else if is_xml(essence) {
             Self::Xml
         } else {
             Self::Other

@@ -65,7 +65,7 @@ impl MediaTypes {
     /// Returns whether a value of `Content-Type` is accepted. Parameters are ignored. An empty value counts
     /// as no type.
     pub(crate) fn accept(&self, content_type: &[u8]) -> bool {
-        let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let essence = essence_of(content_type);
         // Most requests have this type, and need no text in lower case.
         if essence.eq_ignore_ascii_case(b"application/json") && self.0.contains(&MediaRange::Default) {
             return true;
@@ -97,7 +97,7 @@ impl MediaRange {
     fn contains(&self, essence: &str) -> bool {
         match self {
             Self::Default => is_default(essence),
-            Self::Xml => is_xml(essence),
+            Self::Xml => is_xml(essence.as_bytes()),
             Self::None => essence.is_empty(),
             Self::Any => true,
             Self::AnyOf(kind) => essence.split_once('/').is_some_and(|(found, _)| found == kind),
@@ -141,9 +141,14 @@ fn is_json(subtype: &str) -> bool {
     JSON_SUBTYPES.contains(&subtype) || subtype.starts_with(AMAZON_SUBTYPE)
 }
 
-/// Returns whether a type is XML (RFC 7303 sections 4.2 and 9.1, 9.2).
-fn is_xml(essence: &str) -> bool {
-    matches!(essence, "application/xml" | "text/xml") || essence.ends_with("+xml")
+/// Returns the type and the subtype of a value of `Content-Type`, without parameters.
+pub(crate) fn essence_of(content_type: &[u8]) -> &[u8] {
+    content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// Returns whether a type in lower case is XML (RFC 7303 sections 4.2 and 9.1, 9.2).
+pub(crate) fn is_xml(essence: &[u8]) -> bool {
+    matches!(essence, b"application/xml" | b"text/xml") || essence.ends_with(b"+xml")
 }
 
 /// Returns whether a text is a token (RFC 9110 section 5.6.2).

@@ -43,6 +43,7 @@ pub use handler::HandlerSpec;
 pub use https::{Hsts, HttpsOptions, RedirectKind};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use media_types::{MediaRange, MediaTypes};
+pub(crate) use media_types::{essence_of, is_xml};
 pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 pub use validate::{SchemaSpec, ValidateMode, ValidateSpec};

@@ -6,7 +6,7 @@ use tollgate_http::{Method, StatusCode};
 use tollgate_validate::{Document, DocumentFault};
 
 use super::plan::Validation;
-use super::request::is_xml;
+use super::request::is_xml_type;
 use super::slice;
 use crate::observe::{Judged, MessageSide, OwnCells};
 use crate::reply::{Extent, Reply};
@@ -46,7 +46,7 @@ impl ReplyRule {
         if is_empty && content_type.is_none() {
             return Self::Pass;
         }
-        if !content_type.is_some_and(|value| is_xml(value)) {
+        if !content_type.is_some_and(|value| is_xml_type(value)) {
             return Self::Unread(unread::MEDIA_TYPE);
         }
         if field("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity")) {

@@ -9,6 +9,7 @@ use super::plan::Validation;
 use super::problem::ProblemForm;
 use super::slice;
 use crate::observe::{Judged, MessageSide, OwnCells};
+use crate::options::{essence_of, is_xml};
 use crate::reply::Reply;
 
 /// The validation of one request, from its head to the end of its content.
@@ -110,14 +111,12 @@ impl RequestValidation {
 fn is_xml_message(head: &RequestHead) -> bool {
     let mut types = head.values_of("content-type");
     // Two readers of several fields may use different ones.
-    types.next().is_some_and(is_xml) && types.next().is_none()
+    types.next().is_some_and(is_xml_type) && types.next().is_none()
 }
 
-/// Returns whether a content type is XML (RFC 7303).
-pub(super) fn is_xml(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
-    let essence = essence.trim_ascii().to_ascii_lowercase();
-    essence == b"application/xml" || essence == b"text/xml" || essence.ends_with(b"+xml")
+/// Returns whether a content type is XML.
+pub(super) fn is_xml_type(content_type: &[u8]) -> bool {
+    is_xml(&essence_of(content_type).to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -127,11 +126,11 @@ mod tests {
     #[test]
     fn types_of_xml_are_the_two_names_and_those_with_the_suffix() {
         for xml in ["application/xml", "TEXT/XML; charset=utf-8", "application/soap+xml", " text/xml "] {
-            assert!(is_xml(xml.as_bytes()), "{xml}");
+            assert!(is_xml_type(xml.as_bytes()), "{xml}");
         }
         for other in ["", "application/json", "text/plain", "application/xmlx", "xml", "application/xml-dtd"]
         {
-            assert!(!is_xml(other.as_bytes()), "{other}");
+            assert!(!is_xml_type(other.as_bytes()), "{other}");
         }
     }
 }

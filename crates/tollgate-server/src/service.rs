@@ -18,7 +18,7 @@ use tollgate_tls::ServerTls;
 use crate::access_log::AccessLog;
 use crate::app::{Hosts, Sources};
 use crate::auth::{Authenticator, Guard, PasswordPool, RemoteKeys};
-use crate::choice::Choice;
+use crate::choice::{Choice, XmlValues};
 use crate::error::StartError;
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::https::{CHALLENGES, HttpsRules};
@@ -286,7 +286,8 @@ impl<'a> Building<'a> {
         let first = when.handlers().find(is_proxy).unwrap_or(&when.otherwise);
         let mut entry = self.endpoint_of(&of(first), cells.clone())?;
         let stream = spec.stream.and_then(|stream| self.streams.get(stream));
-        let values = stream.map(|stream| stream.look_ahead_paths()).unwrap_or_default();
+        let paths = stream.map(|stream| stream.look_ahead_paths()).unwrap_or_default();
+        let values = XmlValues::new(paths, &when.namespaces).map_err(StartError::Script)?;
         let choice = Choice::new(when, values, self.options.script.doctype, |handler| {
             let mut endpoint = self.endpoint_of(&of(handler), cells.clone())?;
             endpoint.cells = entry.cells.clone();

@@ -21,7 +21,8 @@ use crate::options::{ChosenHandler, ConditionSpec, RuleSpec, ValueTest, WhenSpec
 use json::{JsonError, JsonValues};
 use kind::ContentKind;
 pub(crate) use prefix::Prefix;
-use xml::{Found, XmlValues};
+use xml::Found;
+pub(crate) use xml::XmlValues;
 
 /// The compiled rules of a route. `T` is what a rule chooses.
 pub(crate) struct Choice<T> {
@@ -73,7 +74,7 @@ impl<T> Choice<T> {
     /// The first error of `target`.
     pub(crate) fn new<E>(
         spec: &WhenSpec,
-        values: Vec<String>,
+        values: XmlValues,
         doctype: Doctype,
         mut target: impl FnMut(&ChosenHandler) -> Result<T, E>,
     ) -> Result<Self, E> {
@@ -84,12 +85,12 @@ impl<T> Choice<T> {
             Ok(Rule { conditions, target: target(handler)? })
         });
         let rules = rules.collect::<Result<_, E>>()?;
-        let reads_content = spec.reads_content() || !values.is_empty();
+        let reads_content = spec.reads_content() || !values.paths.is_empty();
         Ok(Self {
             look_ahead_bytes: if reads_content { spec.look_ahead_bytes } else { 0 },
             json_paths: paths,
             xml_paths: spec.xml_paths.clone(),
-            values: XmlValues::new(values, &spec.namespaces),
+            values,
             doctype,
             rules,
             otherwise: target(&spec.otherwise)?,

@@ -44,7 +44,7 @@ fn choice<const N: usize>(rules: [Vec<ConditionSpec>; N]) -> Choice<u16> {
         ChosenHandler::Reply { status, .. } => Ok::<_, ()>(*status),
         ChosenHandler::Proxy(_) => Err(()),
     };
-    Choice::new(&spec, Vec::new(), Doctype::Refuse, status).unwrap()
+    Choice::new(&spec, XmlValues::new(Vec::new(), &[]).unwrap(), Doctype::Refuse, status).unwrap()
 }
 
 fn chosen(choice: &Choice<u16>, fields: &str, content: &str) -> u16 {

@@ -12,20 +12,20 @@ use super::prefix::Prefix;
 use crate::options::XmlPaths;
 
 /// The values that records keep of the document.
-pub(super) struct XmlValues {
+pub(crate) struct XmlValues {
     pub(super) paths: Rc<[String]>,
     pub(super) set: Arc<PathSet>,
 }
 
 impl XmlValues {
-    /// Compiles the paths. The configuration was checked with the same paths.
-    pub(super) fn new(paths: Vec<String>, namespaces: &[(String, String)]) -> Self {
-        let compiled = XmlPaths::compile(&paths, namespaces).or_else(|_| XmlPaths::compile(&[], &[]));
-        match compiled {
-            Ok(XmlPaths(set)) if set.len() == paths.len() => Self { paths: paths.into(), set },
-            Ok(XmlPaths(set)) => Self { paths: Rc::default(), set },
-            Err(_) => unreachable!("no path is accepted"),
-        }
+    /// Compiles the paths with the namespaces of their prefixes.
+    ///
+    /// # Errors
+    /// The first faulty path, and the reason.
+    pub(crate) fn new(paths: Vec<String>, namespaces: &[(String, String)]) -> Result<Self, String> {
+        let XmlPaths(set) = XmlPaths::compile(&paths, namespaces)
+            .map_err(|(at, reason)| format!("xml:{}: {reason}", paths[at]))?;
+        Ok(Self { paths: paths.into(), set })
     }
 }
 

@@ -4,8 +4,9 @@ use tollgate_http::StatusCode;
 
 use super::endpoint::Handler;
 use super::held_reply::{HELD_BYTES_MAX, HeldEnd, HeldReply};
+use super::returned::{Returned, Tail};
 use super::script::{self, Records};
-use super::visit::{Returned, Stage, Tail, Visit};
+use super::visit::{Stage, Visit};
 use crate::options::ValidateMode;
 use crate::reply::{Extent, Reply};
 use crate::validation::{NotValid, ReplyJudge, ReplyRule, unread};
@@ -20,7 +21,10 @@ impl Visit {
         };
         let is_whole = validation.mode == ValidateMode::Whole;
         let is_too_long = matches!(reply.extent, Extent::Sized(bytes) if bytes > HELD_BYTES_MAX as u64);
-        let rule = ReplyRule::of(self.exchange.request.head.method(), &reply);
+        let rule = match ReplyRule::of(self.exchange.request.head.method(), &reply) {
+            ReplyRule::Judge if is_whole && is_too_long => ReplyRule::Unread(unread::TOO_LONG),
+            rule => rule,
+        };
         match (rule, tail) {
             (ReplyRule::Pass, tail) => self.return_judged(reply, records, tail),
             (ReplyRule::Unread(reason), tail) => match judge.note_unread(reason) {
@@ -29,11 +33,6 @@ impl Visit {
             },
             (ReplyRule::Judge, None) => {
                 self.stage = Stage::Judging(HeldReply::new(reply, records, None, judge).into());
-            }
-            (ReplyRule::Judge, Some(_)) if is_whole && is_too_long => {
-                if judge.note_unread(unread::TOO_LONG).is_err() {
-                    self.refuse_reply();
-                }
             }
             (ReplyRule::Judge, Some(tail)) if is_whole => {
                 let (endpoint, request) = (&self.exchange.endpoint, &self.exchange.request);

@@ -22,6 +22,7 @@ mod records;
 mod rehearsal;
 mod rehearsed;
 mod retried;
+mod returned;
 mod script;
 mod script_file;
 mod structure;

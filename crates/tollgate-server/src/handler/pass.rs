@@ -8,8 +8,9 @@ use tollgate_http::route::Match;
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
+use super::returned::Returned;
 use super::script::Records;
-use super::visit::{Returned, Stage, Visit, VisitPhase};
+use super::visit::{Stage, Visit, VisitPhase};
 use crate::observe::RequestFault;
 use crate::reply::Reply;
 use crate::verify::SignatureFault;

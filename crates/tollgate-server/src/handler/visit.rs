@@ -11,20 +11,21 @@ use std::time::Duration;
 
 use tollgate_files::PendingRead;
 use tollgate_http::RequestHead;
-use tollgate_script::{Body, Call, CallError, Emitted, Outcome, Request, RequestId, Step};
+use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::collect;
-use super::content_source::{ContentSource, ScriptContent};
+use super::content_source::ContentSource;
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
 use super::gated_reply::GatedReply;
 use super::held_reply::HeldReply;
 use super::judged_pieces::JudgedPieces;
-use super::proxy::{Asked, BackendContent, Proxied};
+use super::proxy::{Asked, Proxied};
+use super::returned::{Returned, Tail};
 use super::script::{self, Records};
 use super::script_file::ScriptFileReply;
 use crate::observe::OwnCells;
-use crate::overload::{RequestPermit, RouteCost};
+use crate::overload::RouteCost;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 use crate::validation::ReplyJudge;
@@ -81,53 +82,6 @@ pub(super) enum Stage {
     Judging(Box<HeldReply>),
     /// The handler returned. `None` after its answer was taken.
     Returned(Option<Returned>),
-}
-
-/// The result of a handler.
-pub(super) struct Returned {
-    pub(super) reply: Reply,
-    pub(super) records: Records,
-    /// Duration of the transaction in microseconds. `None` if no record has the duration.
-    pub(super) took_us: Option<i64>,
-    /// Source of the content of a streamed reply.
-    pub(super) tail: Option<Tail>,
-}
-
-/// Source of the content that follows a head.
-pub(super) enum Tail {
-    Call(Box<Call>),
-    Backend(Box<BackendContent>),
-}
-
-impl Tail {
-    /// Makes the source of the content. The request counts for its route until the content ends.
-    pub(super) fn source(
-        self,
-        endpoint: &Rc<Endpoint>,
-        request: &Rc<Request>,
-        permit: Option<RequestPermit>,
-    ) -> Option<Box<ContentSource>> {
-        Some(Box::new(match self {
-            Self::Backend(mut streamed) => {
-                streamed.hold(permit);
-                ContentSource::Backend(streamed)
-            }
-            Self::Call(call) => {
-                ContentSource::Script(Box::new(ScriptContent::new(*call, endpoint, request, permit)?))
-            }
-        }))
-    }
-}
-
-impl Returned {
-    fn memory_bytes(&self) -> usize {
-        let tail_bytes = match &self.tail {
-            None => 0,
-            Some(Tail::Call(call)) => call.memory_bytes(),
-            Some(Tail::Backend(streamed)) => streamed.memory_bytes(),
-        };
-        self.reply.memory_bytes() + self.records.memory_bytes() + tail_bytes
-    }
 }
 
 /// Result of one turn of a handler.

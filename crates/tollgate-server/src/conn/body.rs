@@ -175,7 +175,7 @@ impl BodyReader {
         Ok(if is_whole { Filled::Whole } else { Filled::Part })
     }
 
-    /// Reads content that nobody uses, up to the bound for such content.
+    /// Reads the rest of the content of a refused request. The caller drops these bytes.
     #[cold]
     fn drop_content(&mut self, input: &mut BytesMut) -> Result<Filled, RequestError> {
         let is_whole = self.framing.take(input, &mut self.content, u64::MAX)?;

@@ -9,7 +9,7 @@ use crate::reply::Reply;
 /// The media types of problems, and those of clients that do not know problems. XML has the even places.
 const OFFERED: [&str; 4] =
     ["application/problem+xml", "application/problem+json", "application/xml", "application/json"];
-/// The namespace of problems in XML. RFC 9457 kept that of its predecessor.
+/// The namespace of problems in XML (RFC 9457 appendix B).
 const NAMESPACE: &str = "urn:ietf:rfc:7807";
 
 /// The form of a problem, which the field `Accept` of the request chooses.

@@ -17,7 +17,7 @@ pub(crate) const VALID: &str = "<order id='1'><item sku='a'>1.5</item></order>";
 pub(crate) const INVALID: &str = "<order id='1'><item sku='a'>1.5</item>\n <itme/></order>";
 pub(crate) const MALFORMED: &str = "<order id='1'><item sku='a'>1.5</order>";
 
-/// Returns a valid order with at least so many bytes.
+/// Returns a valid order that is longer than `bytes`.
 pub(crate) fn long_order(bytes: usize) -> String {
     let mut order = "<order id='1'>".to_owned();
     let item = "<item sku='abcdefghijklmnopqrstuvwxyz'>1234567.5</item>";

@@ -334,7 +334,7 @@ fn a_test_over_a_budget_ends_and_the_next_one_runs() {
     let app = app(r#"
 return {
   ["time"] = function() while true do end end,
-  ["memory"] = function() local kept = {} while true do table.insert(kept, string.rep("x", 100000) .. #kept) end end,
+  ["memory"] = function() return string.rep("x", 100000000) end,
   ["after"] = function(t) t.equal(t:request{ path = "/health" }.status, 200) end,
 }
 "#);

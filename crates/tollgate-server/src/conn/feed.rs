@@ -32,7 +32,7 @@ impl<S: Transport> Connection<S> {
             begun: arrived.begun,
             bytes_max: arrived.body_bytes_max(),
             validation,
-            is_sliced: false,
+            has_left: false,
             _place: place,
         }));
         self.feed_upload();

@@ -22,21 +22,21 @@ pub(super) struct Uploading {
     pub(super) bytes_max: u64,
     /// The validation of the body, if the route validates requests.
     pub(super) validation: Option<Box<RequestValidation>>,
-    /// Whether a slice ended before all bytes were validated.
-    pub(super) is_sliced: bool,
+    /// Whether bytes that have arrived were not given, because a slice ended or there was no space.
+    pub(super) has_left: bool,
     /// Permit that is released when the body is complete, or is no longer read.
     pub(super) _place: UploadPlace,
 }
 
 impl Uploading {
-    /// Returns whether the connection reads more of the body now.
+    /// Returns whether the connection reads more of the body now. Bytes that have arrived come first.
     pub(super) fn takes_more(&self) -> bool {
-        self.upload.has_room()
+        self.upload.has_room() && !self.has_left
     }
 
-    /// Returns whether a slice ended before all bytes that have arrived were validated.
+    /// Returns whether bytes that have arrived are validated now.
     pub(super) fn is_judging(&self) -> bool {
-        self.is_sliced && self.takes_more() && !self.upload.is_abandoned()
+        self.has_left && self.upload.has_room() && !self.upload.is_abandoned()
     }
 
     /// Gives the handler the bytes of the body in `input`. A body that has to be valid is given while it is
@@ -45,7 +45,7 @@ impl Uploading {
     /// # Errors
     /// The framing is invalid, or the body exceeds a limit.
     pub(super) fn give(&mut self, input: &mut BytesMut) -> Result<UploadStep, RequestError> {
-        self.is_sliced = false;
+        self.has_left = false;
         let is_abandoned = self.upload.is_abandoned();
         let Self { framing, upload, bytes_max, validation, .. } = self;
         let Some(validation) = validation.as_mut().filter(|_| !is_abandoned) else {
@@ -76,11 +76,11 @@ impl Uploading {
             let is_stuck = input.len() == piece_bytes;
             input.unsplit(rest);
             let given = given?;
-            if given != UploadStep::Part || input.is_empty() || is_stuck || !upload.has_room() {
+            if given != UploadStep::Part || input.is_empty() || is_stuck {
                 return Ok(given);
             }
-            if begun.elapsed() >= SLICE {
-                self.is_sliced = true;
+            if !upload.has_room() || begun.elapsed() >= SLICE {
+                self.has_left = true;
                 return Ok(UploadStep::Part);
             }
         }
@@ -97,4 +97,68 @@ pub(super) enum UploadStep {
     Whole,
     /// The body is not valid, and the handler does not get the piece with the fault.
     Refused,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use tollgate_backend::{Backend, BackendOptions, Client, StreamedContent};
+    use tollgate_http::{HeadReader, Limits};
+    use tollgate_validate::Folder;
+
+    use super::*;
+    use crate::observe::{OwnCells, RouteName, WorkerCells};
+    use crate::options::{SchemaSpec, ValidateMode, ValidateSpec};
+    use crate::validation::Validation;
+
+    const BODY_BYTES: usize = 200 << 10;
+
+    /// Creates the upload of a document of `BODY_BYTES` to which the schema `a.rnc` applies.
+    fn uploading() -> Uploading {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.rnc"), "element a { text }").unwrap();
+        let schema = SchemaSpec::read("a.rnc", &Folder::new(folder.path())).unwrap();
+        let spec = ValidateSpec { request: Some(schema), reply: None, mode: ValidateMode::Stream };
+        let text = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: {BODY_BYTES}\r\n\r\n"
+        );
+        let head = HeadReader::default().read(&mut BytesMut::from(&*text), &Limits::default()).unwrap();
+        let route = RouteName { path: "/".to_owned(), host: None, methods: None };
+        let cells = OwnCells::new(WorkerCells::new().route(route), None);
+        let validation = Rc::new(Validation::new(&spec)).begin_request(&head.unwrap(), &cells);
+        let backend = Backend::new(BackendOptions::new("app", Vec::new()));
+        let client = Client::new(&[backend], &Client::default());
+        Uploading {
+            framing: RequestFraming::Length(BODY_BYTES as u64),
+            upload: Upload::new(Some(BODY_BYTES as u64), BytesMut::new()),
+            pace: BodyPace::default(),
+            begun: Instant::now(),
+            bytes_max: u64::MAX,
+            validation: Some(validation.unwrap().into()),
+            has_left: false,
+            _place: client.at(0).unwrap().try_upload().unwrap(),
+        }
+    }
+
+    #[test]
+    fn bytes_that_found_no_space_are_given_before_more_is_read() {
+        let mut uploading = uploading();
+        let handler = uploading.upload.clone();
+        let document = format!("<a>{}</a>", "x".repeat(BODY_BYTES - 7));
+        let mut input = BytesMut::from(&*document);
+        let mut taken = Vec::new();
+        loop {
+            let step = uploading.give(&mut input).unwrap();
+            assert_eq!(uploading.has_left, !input.is_empty());
+            assert!(!uploading.takes_more() || input.is_empty(), "{} bytes are left", input.len());
+            let has_taken = handler.poll_take(&mut Context::from_waker(Waker::noop()), &mut taken);
+            assert_eq!(has_taken, Poll::Ready(Ok(())));
+            if step == UploadStep::Whole {
+                break;
+            }
+            assert!(uploading.is_judging() && !uploading.takes_more(), "no byte will come");
+        }
+        assert!(taken == document.as_bytes());
+    }
 }

@@ -51,6 +51,16 @@ pub(crate) struct Running {
     log: Log,
 }
 
+/// Budgets that no script of a test exceeds on a slow machine, unless it loops. A test of a budget sets it.
+fn patient_scripts() -> HostOptions {
+    HostOptions {
+        cpu_budget: Duration::from_secs(5),
+        wall_budget: PATIENT,
+        heartbeat: PATIENT,
+        ..HostOptions::default()
+    }
+}
+
 /// Returns limits of connections whose times do not end on a slow or busy machine.
 fn patient_limits() -> ConnectionLimits {
     let body_pace = BodyPace { timeout: PATIENT, rate_grace: PATIENT, ..BodyPace::default() };
@@ -80,7 +90,7 @@ impl Site {
             connection: patient_limits(),
             capacity: CapacityLimits { queue_age_max: PATIENT, ..CapacityLimits::default() },
             spool: SpoolOptions::new(folder.path().join("spool")),
-            script: HostOptions { wall_budget: PATIENT, heartbeat: PATIENT, ..HostOptions::default() },
+            script: patient_scripts(),
             streams: Vec::new(),
             backends: Vec::new(),
             routes: Vec::new(),

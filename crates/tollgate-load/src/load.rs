@@ -19,6 +19,7 @@ mod watched_sink;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tollgate_log::{Follower, SinkBreaker, Storage};
 
@@ -62,6 +63,8 @@ pub struct Loader {
     name: String,
     control: Arc<LoaderControl>,
     thread: Option<JoinHandle<()>>,
+    away_wait_max: Duration,
+    commit_wait_max: Duration,
 }
 
 impl Loader {
@@ -99,6 +102,7 @@ impl Loader {
         open: OpenSink,
     ) -> Result<Self, LoaderStartError> {
         let name = options.sink.name.clone();
+        let LoadTuning { away_wait_max, commit_wait_max, .. } = options.tuning;
         // With `LoadFrom::Now`, the breaker is open until the loader has noted where the logs end now.
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
             live.set_breaker(SinkBreaker::Open);
@@ -107,7 +111,7 @@ impl Loader {
         let mut loader_thread = LoaderThread::new(options, storage, live, open, control.clone());
         let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || loader_thread.run());
         let thread = thread.map_err(LoaderStartError)?;
-        Ok(Self { name, control, thread: Some(thread) })
+        Ok(Self { name, control, thread: Some(thread), away_wait_max, commit_wait_max })
     }
 
     /// Returns the name of the sink.

@@ -8,15 +8,13 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+#[cfg(doc)]
+use super::LoadTuning;
 use super::Loader;
 use super::control::Order;
 use super::status::{LoadState, LoadStatus};
 use crate::error::FinishError;
 
-/// Longest wait for a sink that does not answer.
-const AWAY_PATIENCE: Duration = Duration::from_secs(1);
-/// Longest wait for the next commit of a sink that answers.
-const CHUNK_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two checks of the state.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -31,8 +29,9 @@ enum Late {
 impl Loader {
     /// Loads all synced records, then ends the thread. Call this after the log was closed.
     ///
-    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. The call waits at most one second
-    /// for a sink that does not answer. For a sink that hangs in a load, the call waits at most five seconds.
+    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. The call waits at most
+    /// [`LoadTuning::away_wait_max`] for a sink that does not answer. For a sink that hangs in a load, the
+    /// call waits at most [`LoadTuning::commit_wait_max`].
     ///
     /// # Errors
     /// The timeout passed, the sink does not answer, or the loader stopped. No record is lost: the next run
@@ -74,7 +73,7 @@ impl Loader {
             if began.elapsed() >= timeout {
                 return Err(Late::Timeout);
             }
-            if present_at.elapsed() >= AWAY_PATIENCE || committed_at.elapsed() >= CHUNK_PATIENCE {
+            if present_at.elapsed() >= self.away_wait_max || committed_at.elapsed() >= self.commit_wait_max {
                 return Err(Late::Away);
             }
             let left = timeout.saturating_sub(began.elapsed()).min(LOOK_PAUSE);

@@ -65,6 +65,10 @@ pub struct LoadTuning {
     pub backoff_max: Duration,
     /// Time without having caught up after which a loader logs a warning once a minute.
     pub lag_max: Duration,
+    /// Longest wait at the end for a sink that does not answer.
+    pub away_wait_max: Duration,
+    /// Longest wait at the end for the next commit of a sink that answers.
+    pub commit_wait_max: Duration,
 }
 
 impl Default for LoadTuning {
@@ -78,6 +82,8 @@ impl Default for LoadTuning {
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
             lag_max: Duration::from_mins(1),
+            away_wait_max: Duration::from_secs(1),
+            commit_wait_max: Duration::from_secs(5),
         }
     }
 }

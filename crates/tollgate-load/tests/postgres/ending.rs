@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_load::{FinishError, Loader};
+use tollgate_load::{FinishError, LoadTuning, Loader};
 use tollgate_log::DiskStorage;
 
 use crate::cluster::shared;
@@ -35,7 +35,9 @@ fn a_load_that_hangs_is_left_after_five_seconds_and_its_rows_are_loaded_once() {
     site.load();
     let holder = lock_table(&site);
     site.write_visits(50..100);
-    let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), None).unwrap();
+    let mut options = site.load_options();
+    options.tuning.commit_wait_max = LoadTuning::default().commit_wait_max;
+    let loader = Loader::start(options, Arc::new(DiskStorage), None).unwrap();
     let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'visits'::regclass";
     eventually("the load hangs", || site.sql(waiting) == "1");
     let began = Instant::now();

@@ -129,8 +129,9 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
          SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{now}'"
     );
     site.cluster.sql("postgres", &swap);
-    site.cluster.sql("postgres", &format!("ALTER DATABASE {now} RENAME TO {now}_old"));
-    site.cluster.sql("postgres", &format!("ALTER DATABASE {copy} RENAME TO {now}"));
+    // One transaction, because the loader stops if the name is gone between the two.
+    let swap = format!("ALTER DATABASE {now} RENAME TO {now}_old; ALTER DATABASE {copy} RENAME TO {now}");
+    site.cluster.sql("postgres", &swap);
     for n in 200..250 {
         visit(&mut appender, n);
     }

@@ -28,7 +28,8 @@ fn waiting_loader(site: &Site) -> (Loader, Silent) {
     let (sink, listener) = silent_sink();
     let (address, live) = (listener.local_addr().unwrap(), None);
     drop(listener);
-    let loader = Loader::start(LoadOptions { sink, ..site.options() }, site.storage.clone(), live).unwrap();
+    let options = LoadOptions { sink, tuning: LoadTuning::default(), ..site.options() };
+    let loader = Loader::start(options, site.storage.clone(), live).unwrap();
     let listener = TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
     let mut connection = None;

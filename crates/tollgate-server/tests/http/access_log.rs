@@ -5,12 +5,14 @@ use std::sync::Arc;
 use tollgate_log::Level;
 use tollgate_server::{
     AccessClient, AccessLogOptions, AccessOnly, AccessOutcome, AccessQueue, ColumnRules, RateKey, Redaction,
+    ValidateMode,
 };
 
 use crate::asking::{get, until};
 use crate::auth::{PASSWORD, basic, needs, password};
 use crate::site::{Running, Site};
 use crate::throttles::hourly;
+use crate::validating::REPLIES;
 
 /// The text of a line: method, target, status, bytes, route, ack level, outcome.
 const NO_TEXT: &str = "-";
@@ -215,6 +217,53 @@ fn streamed_content_counts_with_the_bytes_that_left() {
     peer.send("GET / HTTP/1.0\r\n\r\n");
     assert!(peer.rest().ends_with("12345678"));
     assert_eq!(lines.take(1), ["GET / 200 8 / - -"]);
+}
+
+/// The record is on disk before the content, so only the line knows the end of the content.
+#[test]
+fn a_reply_that_validation_refuses_or_cuts_has_the_outcome_invalid() {
+    let content = |write: &str| {
+        format!(
+            "return {{ headers = {{ [\"content-type\"] = \"text/xml\" }},
+                 write = function(out) out:write(\"<order id='1'><item sku='a'>1</item>\") {write} end }}"
+        )
+    };
+    let later = "tollgate.sleep(0.001) out:write(string.rep(' ', 70000))";
+    let columns = ["path text request.path", "outcome text reply.outcome", "id text request.id"];
+    let mut site = Site::new().stream("kept", Level::Synced, &columns);
+    for (path, end, mode) in [
+        ("/cut", "out:write('<itme/></order>')", ValidateMode::Stream),
+        ("/whole", "out:write('</order>')", ValidateMode::Stream),
+        ("/refused", "out:write('<itme/></order>')", ValidateMode::Whole),
+    ] {
+        site = site.handler(path, &content(&format!("{later} {end}"))).validate(REPLIES, mode);
+    }
+    let (server, lines) = site.with_access_log(AccessOnly::Errors).start_with_lines();
+    let ask = |path: &str| {
+        let mut peer = server.connect();
+        peer.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        peer.rest_or_reset()
+    };
+    assert!(ask("/whole").ends_with("\r\n0\r\n\r\n"), "a valid reply is no error");
+    let cut = ask("/cut");
+    assert!(cut.starts_with("HTTP/1.1 200 ") && !cut.ends_with("0\r\n\r\n"), "{cut:.200}");
+    let id = lines.one(|line| {
+        assert_eq!(
+            (line.status, line.ack, line.outcome.name()),
+            (Some(200), Some("synced"), Some("invalid"))
+        );
+        String::from_utf8(line.id.unwrap().to_vec()).unwrap()
+    });
+    assert!(ask("/refused").starts_with("HTTP/1.1 500 "));
+    let refused = lines.take(1).remove(0);
+    assert!(refused.starts_with("GET /refused 500 ") && refused.ends_with(" synced invalid"), "{refused}");
+    let records = server.records();
+    for (record, expected) in
+        records.iter().zip(["/whole outcome=streamed", "/cut outcome=streamed", "/refused outcome=invalid"])
+    {
+        assert!(record.starts_with(&format!("path={expected} id=")), "{records:?}");
+    }
+    assert!(records.len() == 3 && records[1].ends_with(&format!(" id={id}")), "{id} in {records:?}");
 }
 
 #[test]

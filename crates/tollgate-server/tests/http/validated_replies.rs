@@ -139,6 +139,36 @@ fn a_reply_that_streams_is_cut_at_its_fault_and_never_looks_whole() {
     assert_eq!(server.judged("reply"), "4 valid, 5 invalid");
 }
 
+/// Without chunks, only the end of the connection ends a reply to HTTP/1.0.
+#[test]
+fn a_reply_that_is_cut_for_http_1_0_ends_its_connection_by_a_reset() {
+    let (valid, invalid) = (long_order(100 << 10), long_invalid(100 << 10));
+    let both = |document: &String| [sized(XML, document), in_chunks(XML, document)];
+    let backend = sending([&valid, &invalid].into_iter().flat_map(both).collect());
+    let server = proxied(&backend, ValidateMode::Stream);
+    let ask = || {
+        let mut peer = server.connect();
+        peer.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let head = peer.head();
+        assert_eq!((head.status, head.field("transfer-encoding")), (200, None), "{head:?}");
+        (peer, head)
+    };
+    let (mut peer, head) = ask();
+    assert_eq!(head.field("content-length"), Some(valid.len().to_string().as_str()));
+    peer.expect_bytes(valid.as_bytes());
+    let (mut peer, head) = ask();
+    assert_eq!((head.field("content-length"), head.field("connection")), (None, Some("close")));
+    assert!(peer.rest() == valid, "the end of the connection ends a valid reply");
+    let (mut peer, head) = ask();
+    let length: usize = head.field("content-length").unwrap().parse().unwrap();
+    let came = peer.rest_or_reset();
+    assert!(came.len() < length && !came.contains("itme"), "{} of {length} bytes", came.len());
+    let (mut peer, head) = ask();
+    assert_eq!((head.field("content-length"), head.field("connection")), (None, Some("close")));
+    peer.expect_reset();
+    assert_eq!(server.judged("reply"), "2 valid, 2 invalid");
+}
+
 #[test]
 fn report_changes_nothing_for_the_client() {
     let replies = [

@@ -105,6 +105,7 @@ mod traversal;
 mod types;
 mod upgrade;
 mod uploads;
+mod validation;
 mod values;
 mod volume_disk;
 mod volumes;

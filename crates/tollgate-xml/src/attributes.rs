@@ -111,6 +111,19 @@ impl Item {
     fn compared_name<'a>(&self, text: &'a str) -> &'a str {
         if self.namespace == NamespaceId::NONE { self.name.whole(text) } else { self.name.parts(text).local }
     }
+
+    /// Returns the length of this part.
+    #[inline]
+    fn compared_bytes(&self) -> usize {
+        let NameSpan { start, colon, end } = self.name;
+        if self.namespace == NamespaceId::NONE || colon == start { end - start } else { end - colon - 1 }
+    }
+}
+
+/// Returns whether the name of an attribute declares a namespace.
+#[inline]
+fn declares(name: &str) -> bool {
+    name.strip_prefix("xmlns").is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
 impl ValueSpan {
@@ -135,8 +148,7 @@ impl AttributeList {
 
     #[inline]
     pub(crate) fn push(&mut self, text: &str, name: NameSpan, value: ValueSpan) {
-        let Parts { prefix, local } = name.parts(text);
-        let is_declaration = prefix == "xmlns" || (prefix.is_empty() && local == "xmlns");
+        let is_declaration = text.as_bytes()[name.start] == b'x' && declares(name.whole(text));
         let list = if is_declaration { &mut self.declarations } else { &mut self.attributes };
         list.push(Item { name, value, namespace: NamespaceId::NONE });
     }
@@ -191,7 +203,11 @@ impl AttributeList {
         for (index, item) in self.attributes.iter().enumerate() {
             let name = item.compared_name(text);
             for other in &self.attributes[..index] {
-                if other.namespace == item.namespace && other.compared_name(text) == name {
+                // Most names have another length. Only names of the same length are compared.
+                if other.namespace == item.namespace
+                    && other.compared_bytes() == name.len()
+                    && other.compared_name(text) == name
+                {
                     return Err(repeated(text, item.name));
                 }
             }

@@ -91,8 +91,33 @@ const CLASSES: [u8; 256] = {
 
 /// Returns the first place from `at` on where text needs a decision, or the length.
 #[inline]
-pub(crate) fn end_of_plain_text(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn end_of_plain_text(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let stops = text_stops(u64::from_le_bytes(*word));
+        if stops == 0 {
+            at += word.len();
+            continue;
+        }
+        at += stops.trailing_zeros() as usize / 8;
+        if CLASSES[usize::from(bytes[at])] & TEXT_STOP != 0 {
+            return at;
+        }
+        at += 1;
+    }
     end_of_run(bytes, at, TEXT_STOP)
+}
+
+/// Marks the bytes of a word that a scan of text stops at, and tabs and line feeds, by their highest bit. The
+/// lowest mark is right. Marks above it may be wrong.
+#[inline]
+fn text_stops(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHEST: u64 = ONES << 7;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    // `<` and `>` differ in one bit.
+    let brackets = equal(word | (ONES * u64::from(b'<' ^ b'>')), b'>');
+    (below(word, b' ') | brackets | equal(word, b'&') | equal(word, 0xef)) & HIGHEST
 }
 
 /// Returns the first place from `at` on where an attribute value in `quote` needs a decision, or the length.
@@ -104,10 +129,11 @@ pub(crate) fn end_of_plain_value(bytes: &[u8], at: usize, quote: u8) -> usize {
 /// Returns the first place from `at` on without white space, or the length.
 #[inline]
 pub(crate) fn end_of_space(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    rest.iter()
-        .position(|&byte| CLASSES[usize::from(byte)] & SPACE == 0)
-        .map_or(bytes.len(), |found| at + found)
+    let mut at = at;
+    while bytes.get(at).is_some_and(|&byte| CLASSES[usize::from(byte)] & SPACE != 0) {
+        at += 1;
+    }
+    at
 }
 
 #[inline]
@@ -172,6 +198,22 @@ pub(crate) fn scan_name(text: &str, start: usize) -> Result<NameSpan, usize> {
     if text.as_bytes().get(end) == Some(&b':') { Err(end) } else { Ok(NameSpan { start, colon, end }) }
 }
 
+/// Finds the end of a name with an optional prefix, if it has only characters of ASCII and the text goes on
+/// after it. `None` for each other name, valid or not.
+#[inline(always)]
+pub(crate) fn scan_plain_name(bytes: &[u8], start: usize) -> Option<NameSpan> {
+    let plain = |start: usize| {
+        let begins = CLASSES[usize::from(*bytes.get(start)?)] & NAME_START != 0;
+        begins.then(|| end_of_name_bytes(bytes, start + 1))
+    };
+    let (mut colon, mut end) = (start, plain(start)?);
+    if *bytes.get(end)? == b':' {
+        (colon, end) = (end, plain(end + 1)?);
+    }
+    let next = *bytes.get(end)?;
+    (next < 0x80 && next != b':').then_some(NameSpan { start, colon, end })
+}
+
 /// Finds the end of a name without a colon.
 ///
 /// # Errors
@@ -179,27 +221,37 @@ pub(crate) fn scan_name(text: &str, start: usize) -> Result<NameSpan, usize> {
 #[inline]
 pub(crate) fn end_of_ncname(text: &str, start: usize) -> Result<usize, usize> {
     let bytes = text.as_bytes();
-    let mut at = match bytes.get(start) {
-        None => return Ok(start),
-        Some(&byte) if CLASSES[usize::from(byte)] & NAME_START != 0 => start + 1,
-        Some(_) => match text[start..].chars().next().filter(|&first| begins_name(first)) {
-            Some(first) => start + first.len_utf8(),
-            None => return Err(start),
-        },
-    };
-    while let Some(&byte) = bytes.get(at) {
-        if CLASSES[usize::from(byte)] & NAME != 0 {
-            at += 1;
-        } else if byte < 0x80 {
-            break;
-        } else {
-            match text[at..].chars().next().filter(|&next| is_in_name(next)) {
-                Some(next) => at += next.len_utf8(),
-                None => break,
-            }
-        }
+    let Some(&first) = bytes.get(start) else { return Ok(start) };
+    if CLASSES[usize::from(first)] & NAME_START == 0 {
+        return end_of_wide_name(text, start);
     }
-    Ok(at)
+    let end = end_of_name_bytes(bytes, start + 1);
+    match bytes.get(end) {
+        Some(&byte) if byte >= 0x80 => Ok(end_of_name_characters(text, end)),
+        _ => Ok(end),
+    }
+}
+
+#[inline]
+fn end_of_name_bytes(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let found = rest.iter().position(|&byte| CLASSES[usize::from(byte)] & NAME == 0);
+    found.map_or(bytes.len(), |found| at + found)
+}
+
+/// Finds the end of a name without a colon whose first character is not of ASCII.
+#[cold]
+fn end_of_wide_name(text: &str, start: usize) -> Result<usize, usize> {
+    match text[start..].chars().next().filter(|&first| begins_name(first)) {
+        Some(first) => Ok(end_of_name_characters(text, start + first.len_utf8())),
+        None => Err(start),
+    }
+}
+
+#[cold]
+fn end_of_name_characters(text: &str, at: usize) -> usize {
+    let rest = &text[at..];
+    at + rest.find(|character: char| !is_in_name(character)).unwrap_or(rest.len())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The open elements.
 
+use crate::characters::NameSpan;
+use crate::name::Parts;
 use crate::scope::NamespaceId;
 
 /// The open elements, the innermost last.
@@ -14,9 +16,22 @@ pub(crate) struct OpenElements {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenElement {
     name_start: usize,
+    /// Length of the prefix of its name. 0 without a prefix.
+    prefix_bytes: usize,
     pub(crate) namespace: NamespaceId,
     /// Number of namespace declarations outside of the element.
     pub(crate) outer_scope: usize,
+}
+
+impl OpenElement {
+    /// Returns the parts of its name as written.
+    #[inline]
+    pub(crate) fn parts<'a>(&self, name: &'a str) -> Parts<'a> {
+        match self.prefix_bytes {
+            0 => Parts { prefix: "", local: name },
+            bytes => Parts { prefix: &name[..bytes], local: &name[bytes + 1..] },
+        }
+    }
 }
 
 impl OpenElements {
@@ -25,9 +40,10 @@ impl OpenElements {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, name: &str, namespace: NamespaceId, outer_scope: usize) {
-        self.elements.push(OpenElement { name_start: self.names.len(), namespace, outer_scope });
-        self.names.push_str(name);
+    pub(crate) fn push(&mut self, text: &str, name: NameSpan, namespace: NamespaceId, outer_scope: usize) {
+        let (name_start, prefix_bytes) = (self.names.len(), name.colon - name.start);
+        self.elements.push(OpenElement { name_start, prefix_bytes, namespace, outer_scope });
+        self.names.push_str(name.whole(text));
     }
 
     /// Returns the innermost element and its name as written.
@@ -35,6 +51,16 @@ impl OpenElements {
     pub(crate) fn last(&self) -> Option<(OpenElement, &str)> {
         let last = self.elements.last()?;
         Some((*last, &self.names[last.name_start..]))
+    }
+
+    /// Returns the namespace of the innermost element, if its name has the same prefix.
+    #[inline]
+    pub(crate) fn namespace_of_same_prefix(&self, text: &str, name: NameSpan) -> Option<NamespaceId> {
+        let (last, open) = self.last()?;
+        let prefix_bytes = name.colon - name.start;
+        let is_same = last.prefix_bytes == prefix_bytes
+            && open.as_bytes()[..prefix_bytes] == text.as_bytes()[name.start..name.colon];
+        is_same.then_some(last.namespace)
     }
 
     #[inline]

@@ -26,6 +26,12 @@ pub trait Events {
     /// # Errors
     /// [`Stop`] ends the reading.
     fn end(&mut self, name: Name<'_>) -> Result<(), Stop>;
+
+    /// Returns whether the content of the element that began last needs no events. The reader checks such
+    /// content and does not report it. It reports the end of the element.
+    fn skips_content(&self) -> bool {
+        false
+    }
 }
 
 /// Ends the reading. The receiver keeps the reason, and [`crate::XmlError`] has the place of the event.

@@ -36,11 +36,12 @@ pub(crate) struct Parts<'a> {
 }
 
 impl NameSpan {
+    #[inline(always)]
     pub(crate) fn whole<'a>(&self, text: &'a str) -> &'a str {
         &text[self.start..self.end]
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parts<'a>(&self, text: &'a str) -> Parts<'a> {
         if self.colon == self.start {
             Parts { prefix: "", local: &text[self.start..self.end] }

@@ -6,6 +6,7 @@
 mod between;
 mod carry;
 mod core;
+mod skip;
 
 use crate::decoder::{Decoder, Detected, detect};
 use crate::error::{Fault, XmlError};

@@ -17,6 +17,9 @@ pub(crate) struct Reference {
 /// The reference is unknown, malformed, or longer than `bytes_max`.
 pub(crate) fn reference(text: &str, at: usize, bytes_max: usize) -> Result<Option<Reference>> {
     let bytes = text.as_bytes();
+    if let Some(found) = predefined(&bytes[at..]).filter(|found| found.length <= bytes_max) {
+        return Ok(Some(found));
+    }
     let Some(&next) = bytes.get(at + 1) else { return Ok(None) };
     let end = if next == b'#' {
         let digits = bytes[at + 2..].iter().position(|byte| !byte.is_ascii_alphanumeric());
@@ -41,16 +44,23 @@ pub(crate) fn reference(text: &str, at: usize, bytes_max: usize) -> Result<Optio
     }
 }
 
-/// Returns the character of a reference without `&` and `;`.
-fn character_of(name: &str) -> Option<char> {
-    let number = match name {
-        "amp" => return Some('&'),
-        "lt" => return Some('<'),
-        "gt" => return Some('>'),
-        "quot" => return Some('"'),
-        "apos" => return Some('\''),
-        _ => name.strip_prefix('#')?,
+/// Returns the predefined entity at the start of the bytes, if there is one (section 4.6).
+#[inline]
+pub(crate) fn predefined(bytes: &[u8]) -> Option<Reference> {
+    let (character, length) = match bytes {
+        [b'&', b'a', b'm', b'p', b';', ..] => ('&', 5),
+        [b'&', b'l', b't', b';', ..] => ('<', 4),
+        [b'&', b'g', b't', b';', ..] => ('>', 4),
+        [b'&', b'q', b'u', b'o', b't', b';', ..] => ('"', 6),
+        [b'&', b'a', b'p', b'o', b's', b';', ..] => ('\'', 6),
+        _ => return None,
     };
+    Some(Reference { character, length })
+}
+
+/// Returns the character of a numeric reference without `&` and `;`.
+fn character_of(name: &str) -> Option<char> {
+    let number = name.strip_prefix('#')?;
     let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
     let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     let digits = digits.trim_start_matches('0');

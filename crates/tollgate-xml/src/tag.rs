@@ -5,7 +5,9 @@
 //! the text after it.
 
 use crate::attributes::{AttributeList, ValueSpan};
-use crate::characters::{NameSpan, allowed_character, end_of_plain_value, end_of_space, scan_name};
+use crate::characters::{
+    NameSpan, allowed_character, end_of_plain_value, end_of_space, scan_name, scan_plain_name,
+};
 use crate::error::{Fault, Result};
 use crate::limits::Limits;
 use crate::reference::reference;
@@ -169,8 +171,16 @@ pub(crate) fn end_tag(text: &str, at: usize, limits: &Limits) -> Result<Option<E
     }
 }
 
-#[inline]
+#[inline(always)]
 fn name(text: &str, at: usize, limits: &Limits, reason: &'static str) -> Result<NameSpan> {
+    match scan_plain_name(text.as_bytes(), at) {
+        Some(name) if name.end - name.start <= limits.name_bytes_max => Ok(name),
+        _ => other_name(text, at, limits, reason),
+    }
+}
+
+#[cold]
+fn other_name(text: &str, at: usize, limits: &Limits, reason: &'static str) -> Result<NameSpan> {
     let too_long = || Fault::limit(at, format!("a name longer than {} bytes", limits.name_bytes_max));
     let name = scan_name(text, at).map_err(|found| {
         if found - at > limits.name_bytes_max {

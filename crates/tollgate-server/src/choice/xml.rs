@@ -88,4 +88,8 @@ impl Events for Finding<'_> {
         matcher.end(paths, |path, _| found[path] = true);
         values.as_mut().map_or(Ok(()), |values| values.end(name))
     }
+
+    fn skips_content(&self) -> bool {
+        self.matcher.is_over(self.paths) && self.values.as_ref().is_none_or(PathValues::skips_content)
+    }
 }

@@ -18,6 +18,9 @@ pub struct PathMatcher {
     step_words: usize,
     first_words: usize,
     depth: usize,
+    /// Number of the innermost open elements below which no step leads. They have no place in `steps` and
+    /// `found_firsts`.
+    dead_depth: usize,
     /// Whether the root element has begun. A document has no second one.
     has_root: bool,
     open: Vec<OpenMatch>,
@@ -58,6 +61,7 @@ impl PathMatcher {
             step_words,
             first_words,
             depth: 0,
+            dead_depth: 0,
             has_root: false,
             open: Vec::new(),
         }
@@ -66,6 +70,14 @@ impl PathMatcher {
     /// Returns the number of open elements.
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// Returns whether no path may find anything in the content of the innermost open element, and no
+    /// comparison needs its text.
+    pub fn is_over(&self, set: &PathSet) -> bool {
+        let innermost = self.steps.len() - self.step_words;
+        let compares = |open: &OpenMatch| matches!(set.rules[open.rule].target, Target::Text(_));
+        self.steps[innermost..].iter().all(|&bits| bits == 0) && !self.open.iter().any(compares)
     }
 
     /// Begins an element, and reports what the paths find there.
@@ -79,6 +91,10 @@ impl PathMatcher {
         self.depth += 1;
         self.has_root = true;
         let parent = self.steps.len() - self.step_words;
+        if self.steps[parent..].iter().all(|&bits| bits == 0) {
+            self.dead_depth += 1;
+            return;
+        }
         self.steps.resize(self.steps.len() + self.step_words, 0);
         let parent_firsts = self.found_firsts.len() - self.first_words;
         self.found_firsts.resize(self.found_firsts.len() + self.first_words, 0);
@@ -131,6 +147,11 @@ impl PathMatcher {
 
     /// Ends an element, and reports the paths that led to it.
     pub fn end(&mut self, set: &PathSet, mut report: impl FnMut(usize, Found<'_>)) {
+        if self.dead_depth > 0 {
+            self.dead_depth -= 1;
+            self.depth -= 1;
+            return;
+        }
         while let Some(open) = self.open.pop_if(|open| open.depth == self.depth) {
             match &set.rules[open.rule].target {
                 Target::Text(comparison) => {
@@ -155,7 +176,7 @@ impl PathMatcher {
             let firsts = &self.found_firsts[level * self.first_words..];
             is_there && !set.steps[index].is_exhausted(firsts)
         };
-        let mut levels = usize::from(self.has_root)..=self.depth;
+        let mut levels = usize::from(self.has_root)..=self.depth - self.dead_depth;
         levels.any(|level| (path.first..path.end).any(|index| has_step(level, index)))
             || self.open.iter().any(|open| open.rule == rule && matches!(path.target, Target::Text(_)))
     }

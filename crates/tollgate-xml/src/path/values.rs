@@ -125,6 +125,10 @@ impl Events for PathValues<'_> {
         }
         self.count(bytes)
     }
+
+    fn skips_content(&self) -> bool {
+        self.open.is_empty() && self.matcher.is_over(self.set)
+    }
 }
 
 const TRUE: &str = "true";

@@ -2,7 +2,7 @@
 //!
 //! A piece may cut each of them, so [`State`] has what the next piece needs.
 
-use super::core::{CONTENT, Core, Phase, State, outside, stopped};
+use super::core::{CONTENT, Core, Phase, State, outside};
 use crate::characters::{allowed_character, end_of_plain_text, is_space, refused_character};
 use crate::error::{Fault, Result};
 use crate::events::Events;
@@ -56,14 +56,19 @@ impl Core {
     }
 
     /// Reports a part of a text. Outside of the root element only white space is allowed.
-    #[inline]
+    #[inline(always)]
     fn report<E: Events + ?Sized>(&self, text: &str, start: usize, end: usize, events: &mut E) -> Result<()> {
         if start == end {
             return Ok(());
         }
         if self.phase == Phase::InRoot {
-            return events.text(&text[start..end]).map_err(|stop| stopped(start, stop));
+            return self.text(&text[start..end], start, events);
         }
+        Self::check_outside(text, start, end)
+    }
+
+    #[cold]
+    fn check_outside(text: &str, start: usize, end: usize) -> Result<()> {
         let bytes = &text.as_bytes()[start..end];
         match bytes.iter().position(|&byte| !is_space(byte)) {
             None => Ok(()),
@@ -83,7 +88,7 @@ impl Core {
     /// after it.
     fn line_end<E: Events + ?Sized>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Result<usize> {
         if self.phase == Phase::InRoot {
-            events.text("\n").map_err(|stop| stopped(at, stop))?;
+            self.text("\n", at, events)?;
         }
         self.after_carriage_return = at + 1 == bytes.len();
         Ok(if bytes.get(at + 1) == Some(&b'\n') { at + 2 } else { at + 1 })
@@ -147,7 +152,7 @@ impl Core {
                     return Ok(at + 1);
                 }
                 (2, b']') => {
-                    events.text("]").map_err(|stop| stopped(at, stop))?;
+                    self.text("]", at, events)?;
                     at += 1;
                 }
                 (_, b']') => {
@@ -156,7 +161,7 @@ impl Core {
                 }
                 _ => {
                     if brackets > 0 {
-                        events.text(&"]]"[..usize::from(brackets)]).map_err(|stop| stopped(at, stop))?;
+                        self.text(&"]]"[..usize::from(brackets)], at, events)?;
                         brackets = 0;
                     }
                     at = self.cdata_text(text, at, events)?;

@@ -17,14 +17,16 @@ use crate::tag::{StartTag, end_tag, start_tag};
 /// The state of a document between two texts.
 #[derive(Debug)]
 pub(super) struct Core {
-    limits: Limits,
-    open: OpenElements,
-    scope: Scope,
+    pub(super) limits: Limits,
+    pub(super) open: OpenElements,
+    pub(super) scope: Scope,
     attributes: AttributeList,
     pub(super) phase: Phase,
     pub(super) state: State,
     /// Whether the last text ended with a carriage return, which a line feed may follow.
     pub(super) after_carriage_return: bool,
+    /// Number of open elements up to one whose content is not reported. 0: all content is reported.
+    pub(super) skipped_depth: usize,
 }
 
 /// The part of the document.
@@ -63,6 +65,7 @@ impl Core {
             phase: Phase::Start,
             state: CONTENT,
             after_carriage_return: false,
+            skipped_depth: 0,
         }
     }
 
@@ -89,13 +92,23 @@ impl Core {
         while at < text.len() {
             match self.state {
                 State::Content { brackets } => {
-                    let from = at;
-                    at = self.content(text, from, brackets, events)?;
-                    if at > from && self.phase == Phase::Start {
-                        self.phase = Phase::BeforeDoctype;
+                    if self.skipped_depth > 0 && brackets == 0 {
+                        at = self.skip(text, at);
+                        if at == text.len() {
+                            break;
+                        }
                     }
-                    if at == text.len() {
-                        break;
+                    let from = at;
+                    if text.as_bytes()[at] == b'<' && !self.after_carriage_return {
+                        self.state = CONTENT;
+                    } else {
+                        at = self.content(text, from, brackets, events)?;
+                        if at > from && self.phase == Phase::Start {
+                            self.phase = Phase::BeforeDoctype;
+                        }
+                        if at == text.len() {
+                            break;
+                        }
                     }
                     match self.markup(text, at, width, events)? {
                         Some(next) => at = next,
@@ -174,46 +187,82 @@ impl Core {
         }
         let outer_scope = self.scope.len();
         self.attributes.resolve(text, &mut self.scope, &self.limits)?;
-        let namespace = namespace_of_element(text, span, &self.scope, &self.limits)?;
+        let is_as_outside = self.scope.len() == outer_scope;
+        let same = if is_as_outside { self.open.namespace_of_same_prefix(text, span) } else { None };
+        let namespace = match same {
+            Some(namespace) => namespace,
+            None => namespace_of_element(text, span, &self.scope, &self.limits)?,
+        };
         let name = name(text, span, self.scope.uri(namespace));
         let attributes = Attributes::new(&self.attributes, text, &self.scope, outer_scope);
-        events.start(name, &attributes).map_err(|stop| stopped(at, stop))?;
+        let is_reported = self.skipped_depth == 0;
+        if is_reported {
+            events.start(name, &attributes).map_err(|stop| stopped(at, stop))?;
+        }
         self.phase = Phase::InRoot;
         if is_empty {
-            events.end(name).map_err(|stop| stopped(at, stop))?;
+            if is_reported {
+                events.end(name).map_err(|stop| stopped(at, stop))?;
+            }
             self.scope.truncate(outer_scope);
             self.phase = if self.open.depth() == 0 { Phase::AfterRoot } else { Phase::InRoot };
         } else {
-            self.open.push(span.whole(text), namespace, outer_scope);
+            self.open.push(text, span, namespace, outer_scope);
+            if is_reported && events.skips_content() {
+                self.skipped_depth = self.open.depth();
+            }
         }
         Ok(Some(end))
     }
 
     #[inline]
     fn end<E: Events + ?Sized>(&mut self, text: &str, at: usize, events: &mut E) -> Result<Option<usize>> {
-        let Some(tag) = end_tag(text, at, &self.limits)? else { return Ok(None) };
-        let found = tag.name.whole(text);
-        let outer_scope = match self.open.last() {
-            Some((element, open)) if open == found => {
-                let name = name(text, tag.name, self.scope.uri(element.namespace));
-                events.end(name).map_err(|stop| stopped(at, stop))?;
-                element.outer_scope
-            }
-            Some((_, open)) => {
-                let (reason, found) = ("an end tag of another element", AtFault::Text(found.to_owned()));
-                return Err(Fault::new(Malformed, at, reason, found, format!("</{open}>")));
-            }
-            None => {
-                let (reason, found) = ("an end tag without a start tag", AtFault::Text(found.to_owned()));
-                return Err(Fault::new(Malformed, at, reason, found, ""));
-            }
-        };
-        self.scope.truncate(outer_scope);
+        let Some(end) = self.end_of_end_tag(text, at)? else { return Ok(None) };
+        // The tag has the name of the innermost element.
+        let Some((element, open)) = self.open.last() else { return Ok(Some(end)) };
+        if self.skipped_depth == self.open.depth() {
+            self.skipped_depth = 0;
+        }
+        if self.skipped_depth == 0 {
+            let Parts { prefix, local } = element.parts(open);
+            let name = Name { uri: self.scope.uri(element.namespace), local, prefix };
+            events.end(name).map_err(|stop| stopped(at, stop))?;
+        }
+        self.scope.truncate(element.outer_scope);
         self.open.pop();
         if self.open.depth() == 0 {
             self.phase = Phase::AfterRoot;
         }
-        Ok(Some(tag.end))
+        Ok(Some(end))
+    }
+
+    /// Checks that the end tag at `at` ends the innermost element. Returns the first place after the tag.
+    #[inline]
+    fn end_of_end_tag(&self, text: &str, at: usize) -> Result<Option<usize>> {
+        let Some((_, open)) = self.open.last() else { return self.refuse_end_tag(text, at) };
+        // Most end tags are the name and `>`. The name is known to be valid.
+        let rest = text.as_bytes()[at + 2..].strip_prefix(open.as_bytes());
+        match rest.and_then(<[u8]>::first) {
+            Some(b'>') => Ok(Some(at + 3 + open.len())),
+            _ => self.end_of_other_end_tag(text, at, open),
+        }
+    }
+
+    fn end_of_other_end_tag(&self, text: &str, at: usize, open: &str) -> Result<Option<usize>> {
+        let Some(tag) = end_tag(text, at, &self.limits)? else { return Ok(None) };
+        let found = tag.name.whole(text);
+        if found == open {
+            return Ok(Some(tag.end));
+        }
+        let (reason, found) = ("an end tag of another element", AtFault::Text(found.to_owned()));
+        Err(Fault::new(Malformed, at, reason, found, format!("</{open}>")))
+    }
+
+    #[cold]
+    fn refuse_end_tag(&self, text: &str, at: usize) -> Result<Option<usize>> {
+        let Some(tag) = end_tag(text, at, &self.limits)? else { return Ok(None) };
+        let (reason, found) = ("an end tag without a start tag", tag.name.whole(text).to_owned());
+        Err(Fault::new(Malformed, at, reason, AtFault::Text(found), ""))
     }
 
     fn reference<E: Events + ?Sized>(
@@ -226,8 +275,17 @@ impl Core {
             return Err(outside(at));
         }
         let Some(found) = reference(text, at, self.limits.name_bytes_max)? else { return Ok(None) };
-        events.text(found.character.encode_utf8(&mut [0; 4])).map_err(|stop| stopped(at, stop))?;
+        self.text(found.character.encode_utf8(&mut [0; 4]), at, events)?;
         Ok(Some(at + found.length))
+    }
+
+    /// Reports a part of a text within the root element.
+    #[inline(always)]
+    pub(super) fn text<E: Events + ?Sized>(&self, text: &str, at: usize, events: &mut E) -> Result<()> {
+        if self.skipped_depth > 0 {
+            return Ok(());
+        }
+        events.text(text).map_err(|stop| stopped(at, stop))
     }
 
     fn section(&mut self, text: &str, at: usize) -> Result<Option<usize>> {

@@ -7,6 +7,10 @@ use tollgate_xml::{Attributes, Events, Limits, Name, Reader, Stop, XmlError};
 pub(crate) struct Record {
     lines: Vec<String>,
     text: String,
+    /// Number of elements that began.
+    begun: usize,
+    /// The element whose content is not reported, counted from 1.
+    skipped: usize,
 }
 
 impl Record {
@@ -35,6 +39,7 @@ impl Events for Record {
             line.push_str(&format!(" {}={:?}", shown(attribute.name), attribute.value));
         }
         self.lines.push(line);
+        self.begun += 1;
         Ok(())
     }
 
@@ -49,6 +54,10 @@ impl Events for Record {
         self.lines.push(format!("/{}", shown(name)));
         Ok(())
     }
+
+    fn skips_content(&self) -> bool {
+        self.begun == self.skipped
+    }
 }
 
 /// The events before the end or the fault, and the fault.
@@ -56,20 +65,50 @@ pub(crate) type Outcome = (String, Result<(), XmlError>);
 
 /// Reads a document in the given pieces.
 pub(crate) fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: Limits) -> Outcome {
-    let (mut reader, mut record) = (Reader::new(limits), Record::default());
+    let (lines, result) = lines_of(pieces, limits, 0);
+    (lines.join(" "), result)
+}
+
+fn lines_of<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    limits: Limits,
+    skipped: usize,
+) -> (Vec<String>, Result<(), XmlError>) {
+    let (mut reader, mut record) = (Reader::new(limits), Record { skipped, ..Record::default() });
     let mut result = Ok(());
     for piece in pieces {
         result = result.and_then(|()| reader.feed(piece, &mut record));
     }
     let result = result.and_then(|()| reader.finish(&mut record));
     record.end_text();
-    (record.lines.join(" "), result)
+    (record.lines, result)
+}
+
+/// Checks that a reader which skips the content of an element finds the same fault, and reports the same
+/// events outside of this element. The elements are counted from 1.
+pub(crate) fn check_skipping(document: &[u8], limits: Limits, element: usize, piece_bytes: usize) {
+    let (mut lines, result) = lines_of([document], limits, 0);
+    let starts = |line: &String| line.starts_with('<');
+    if let Some((start, _)) = lines.iter().enumerate().filter(|(_, line)| starts(line)).nth(element - 1) {
+        let mut depth = 0;
+        let end = lines.iter().skip(start).position(|line| {
+            depth += i32::from(starts(line)) - i32::from(line.starts_with('/'));
+            depth == 0
+        });
+        lines.drain(start + 1..end.map_or(lines.len(), |end| start + end));
+    }
+    let found = lines_of(document.chunks(piece_bytes), limits, element);
+    let shown = document.escape_ascii();
+    assert_eq!(found, (lines, result), "{shown} in pieces of {piece_bytes} without the content of {element}");
 }
 
 /// Reads a document whole, byte by byte, and cut at each place. All ways have the same outcome.
 pub(crate) fn read_every_way(document: &[u8], limits: Limits) -> Outcome {
     let whole = read([document], limits);
     let shown = document.escape_ascii();
+    for piece_bytes in [1, 2, 7, usize::MAX] {
+        (1..=3).for_each(|element| check_skipping(document, limits, element, piece_bytes));
+    }
     assert_eq!(whole, read(document.chunks(1), limits), "{shown} byte by byte");
     for cut in 0..document.len() {
         let (first, second) = document.split_at(cut);

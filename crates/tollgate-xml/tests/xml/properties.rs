@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tollgate_xml::Limits;
 
-use crate::document::read;
+use crate::document::{check_skipping, read};
 use crate::reference::check;
 
 /// Parts of documents, so that random sequences of them reach most states of the reader.
@@ -83,6 +83,9 @@ proptest! {
         let whole = read([document.as_slice()], limits);
         prop_assert_eq!(&whole, &read(pieces, limits));
         prop_assert_eq!(&whole, &read(document.chunks(1), limits));
+        for piece_bytes in [1, cuts.len() + 1, usize::MAX] {
+            (1..=3).for_each(|element| check_skipping(&document, limits, element, piece_bytes));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use quick_xml::name::{PrefixDeclaration, QName, ResolveResult};
 use quick_xml::{NsReader, XmlVersion};
 use tollgate_xml::{Limits, XmlErrorKind};
 
-use crate::document::read;
+use crate::document::{check_skipping, read};
 
 /// Checks one input. Its first byte chooses the length of the pieces, and the rest is the document.
 pub(crate) fn check(input: &[u8]) {
@@ -20,6 +20,9 @@ pub(crate) fn check(input: &[u8]) {
     for piece_bytes in [1, usize::from(choice) + 1] {
         let outcome = read(document.chunks(piece_bytes), limits);
         assert_eq!((&events, &result), (&outcome.0, &outcome.1), "{shown} in pieces of {piece_bytes}");
+    }
+    for piece_bytes in [usize::from(choice) + 1, usize::MAX] {
+        check_skipping(document, limits, usize::from(choice % 4) + 1, piece_bytes);
     }
     assert!(!matches!(&result, Err(error) if error.kind() == XmlErrorKind::Stopped), "{shown}");
     let Ok(text) = std::str::from_utf8(document) else { return };

@@ -17,6 +17,8 @@ VERSITYGW_VERSION = 1.8.0
 VERSITYGW = target/tools/versitygw-$(VERSITYGW_VERSION)/bin/versitygw
 PEBBLE_VERSION = 2.10.3
 PEBBLE = target/tools/pebble-$(PEBBLE_VERSION)/bin/pebble
+KAFKA_VERSION = 4.4.0
+KAFKA = target/tools/kafka-$(KAFKA_VERSION)
 AZURITE_VERSION = 3.37.0
 AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/blob/main.js
 GOFAKES3_VERSION = c55a48f17be6
@@ -30,7 +32,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -144,6 +146,7 @@ fmt: $(RUFF)
 
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate-queue --features krafka --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test weak_stores --locked -- --deny warnings
@@ -244,6 +247,18 @@ $(PEBBLE):
 	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install \
 	  github.com/letsencrypt/pebble/v2/cmd/pebble@v$(PEBBLE_VERSION) \
 	  github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v$(PEBBLE_VERSION)
+
+# Kafka, from the jars of Maven Central. tools/kafka_jars.txt has their names and SHA-256. It needs Java 17 or later.
+kafka: $(KAFKA)
+$(KAFKA): tools/kafka_jars.txt
+	@which java >/dev/null || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless; }
+	tools/fetch_jars.py tools/kafka_jars.txt $(KAFKA)
+
+# The clients of Kafka under faults of broker, link and client: tests/clients in the crate. `make queue-clients ROUNDS=200
+# SEED=7` runs as many rounds for each client, and goes on after the rounds that target/queue-clients has of this seed.
+queue-clients: kafka
+	TOLLGATE_QUEUE_ROUNDS=$(or $(ROUNDS),20) TOLLGATE_QUEUE_SEED=$(or $(SEED),1) \
+	$(CARGO) test --locked -p tollgate-queue --features krafka,rdkafka --test clients -- --nocapture
 
 # The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
 # create each object once. Node.js 20 or later has to be there. The build of s3s-fs needs four minutes. No server for

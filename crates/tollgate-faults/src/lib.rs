@@ -5,11 +5,14 @@
 //! and each set of clients, runs in its own thread until it is dropped. A fault that is in neither catalogue
 //! is written as a list of [`Step`]s.
 //!
+//! [`kafka::Kafka`] is a real broker of Kafka, which tests kill, freeze and cut off.
+//!
 //! This crate shares no code with the server, and has its own code to read requests.
 
 pub mod backend;
 pub mod client;
 mod fault;
+pub mod kafka;
 mod play;
 mod random;
 mod request;

@@ -18,6 +18,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
     ("tollgate-types", &[]),
     ("tollgate-faults", &[]),
     ("tollgate-tidy", &[]),
+    ("tollgate-queue", &[]),
     ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
     ("tollgate-acme", &["tollgate-tls"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
@@ -26,7 +27,10 @@ pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
         &["tollgate-http", "tollgate-signature", "tollgate-value", "tollgate-xml", "tollgate-validate"],
     ),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
-    ("tollgate-load", &["tollgate-log", "tollgate-meter", "tollgate-tls", "tollgate-value"]),
+    (
+        "tollgate-load",
+        &["tollgate-log", "tollgate-meter", "tollgate-queue", "tollgate-tls", "tollgate-value"],
+    ),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
     (
         "tollgate-server",
@@ -54,6 +58,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
             "tollgate-load",
             "tollgate-log",
             "tollgate-meter",
+            "tollgate-queue",
             "tollgate-server",
             "tollgate-signature",
             "tollgate-types",
@@ -63,7 +68,10 @@ pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
 ];
 
 /// The crates that only the tests of a crate may use.
-pub(crate) const LAYERS_OF_TESTS: [(&str, &[&str]); 2] = [
+pub(crate) const LAYERS_OF_TESTS: [(&str, &[&str]); 4] = [
+    // A broker of Kafka.
+    ("tollgate-queue", &["tollgate-faults"]),
+    ("tollgate-load", &["tollgate-faults"]),
     // Backends that misbehave.
     ("tollgate-server", &["tollgate-faults"]),
     ("tollgate", &["tollgate-faults"]),

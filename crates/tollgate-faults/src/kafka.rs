@@ -1,0 +1,15 @@
+//! A real Kafka broker for tests, of the jars that `make kafka` installs.
+//!
+//! [`Kafka`] is one JVM: broker and controller (KRaft). Clients reach it through a [`Link`], which cuts or
+//! freezes their connections. [`Kafka::read`] reads a topic with the console consumer of Kafka, so that the
+//! reader shares no code with the clients under test.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends where its broker fails")]
+
+mod broker;
+mod link;
+mod reader;
+
+pub use broker::{Kafka, KafkaOptions};
+pub use link::{Flow, Link};
+pub use reader::Read;

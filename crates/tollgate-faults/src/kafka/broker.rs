@@ -1,0 +1,218 @@
+//! The process of the broker.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::link::Link;
+
+/// Longest time from the start of the JVM until the broker serves. A busy machine needs most of it.
+const START_MAX: Duration = Duration::from_secs(120);
+/// How often the start is checked.
+const LOOK: Duration = Duration::from_millis(20);
+/// Any id of 16 bytes in base64.
+const CLUSTER: &str = "4L6g3nShT-eMCtK--X86sw";
+/// The line after which the broker serves.
+const STARTED: &str = "Kafka Server started";
+
+/// Runs the broker, says its id, and kills it when the pipe closes. So no broker outlives its test, however
+/// the test ends.
+const KEEPER: &str = "\"$@\" >out.log 2>&1 </dev/null & echo $!; read _; kill -9 $!; wait $!";
+
+/// Options of a broker.
+#[derive(Debug, Clone, Default)]
+pub struct KafkaOptions {
+    /// More lines of `server.properties`.
+    pub lines: Vec<String>,
+}
+
+/// A broker in a folder.
+pub struct Kafka {
+    folder: PathBuf,
+    jars: PathBuf,
+    /// Address of the broker itself.
+    broker: SocketAddr,
+    link: Link,
+    /// The keeper, and the id of the broker.
+    process: Option<(Child, Pid)>,
+}
+
+impl Kafka {
+    /// Starts a broker whose files are in `folder`, and waits until it serves.
+    ///
+    /// # Panics
+    /// The jars are not installed, or the broker ends.
+    pub fn start(folder: &Path, options: &KafkaOptions) -> Self {
+        let link = Link::open();
+        let [broker, controller] = [free_address(), free_address()];
+        fs::create_dir_all(folder).expect("a folder for the broker");
+        let lines = properties(folder, broker, controller, link.address(), &options.lines);
+        fs::write(folder.join("server.properties"), lines).expect("write server.properties");
+        link.lead_to(broker);
+        let mut kafka = Self { folder: folder.to_owned(), jars: jars(), broker, link, process: None };
+        let format = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", "server.properties"];
+        let done = kafka.java(&format).output().expect("run java: install default-jre-headless");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        kafka.run();
+        kafka
+    }
+
+    /// Starts the broker again after [`Self::kill`], and waits until it serves.
+    ///
+    /// # Panics
+    /// The broker ends.
+    pub fn run(&mut self) {
+        let path = self.folder.join("out.log");
+        let broker = self.java(&["kafka.Kafka", "server.properties"]);
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "sh"])
+            .arg(broker.get_program())
+            .args(broker.get_args())
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start the broker");
+        let mut line = String::new();
+        let mut said = BufReader::new(keeper.stdout.take().expect("the output of the keeper"));
+        said.read_line(&mut line).expect("the id of the broker");
+        let id = line.trim().parse().ok().and_then(Pid::from_raw).expect("the id of the broker");
+        self.process = Some((keeper, id));
+        let begun = Instant::now();
+        loop {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if text.contains(STARTED) {
+                return;
+            }
+            assert!(begun.elapsed() < START_MAX, "the broker does not start:\n{text}");
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Returns the address for clients, `host:port`. It leads through the link.
+    pub fn address(&self) -> String {
+        self.link.address().to_string()
+    }
+
+    /// Returns the link between clients and broker.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Returns the folder of the broker.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Kills the broker (SIGKILL). Its files stay.
+    pub fn kill(&mut self) {
+        if let Some((mut keeper, _)) = self.process.take() {
+            drop(keeper.stdin.take());
+            // The keeper ends after the broker.
+            drop(keeper.wait());
+        }
+    }
+
+    /// Freezes the broker (SIGSTOP).
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen broker go on (SIGCONT).
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Returns a command that runs a class of Kafka's jars in the folder of the broker.
+    pub fn java(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("java");
+        command
+            .args(["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+            .arg("-Dorg.slf4j.simpleLogger.log.kafka.server=info")
+            .arg("-cp")
+            .arg(self.jars.join("*"))
+            .args(arguments)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Returns the address of the broker without the link. Only the first connection of a client uses it,
+    /// because the broker names the address of the link.
+    pub(super) fn direct(&self) -> SocketAddr {
+        self.broker
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some((_, id)) = self.process {
+            kill_process(id, signal).expect("signal the broker");
+        }
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn properties(
+    folder: &Path,
+    broker: SocketAddr,
+    controller: SocketAddr,
+    link: SocketAddr,
+    more: &[String],
+) -> String {
+    let mut lines = vec![
+        "process.roles=broker,controller".to_owned(),
+        "node.id=1".to_owned(),
+        format!("controller.quorum.voters=1@{controller}"),
+        format!("listeners=PLAINTEXT://{broker},CONTROLLER://{controller}"),
+        format!("advertised.listeners=PLAINTEXT://{link}"),
+        "controller.listener.names=CONTROLLER".to_owned(),
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned(),
+        format!("log.dirs={}", folder.join("data").display()),
+        "auto.create.topics.enable=false".to_owned(),
+        "group.initial.rebalance.delay.ms=0".to_owned(),
+        // One broker holds the only copy of each topic.
+        "offsets.topic.replication.factor=1".to_owned(),
+        "transaction.state.log.replication.factor=1".to_owned(),
+        "transaction.state.log.min.isr=1".to_owned(),
+        "share.coordinator.state.topic.replication.factor=1".to_owned(),
+        "share.coordinator.state.topic.min.isr=1".to_owned(),
+        // A broker that starts again after a kill waits until its earlier session ended.
+        "broker.session.timeout.ms=1500".to_owned(),
+        "broker.heartbeat.interval.ms=300".to_owned(),
+        // Fewer files.
+        "offsets.topic.num.partitions=1".to_owned(),
+        "transaction.state.log.num.partitions=4".to_owned(),
+        // The end of transactions whose writer is gone.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000".to_owned(),
+    ];
+    lines.extend(more.iter().cloned());
+    lines.join("\n") + "\n"
+}
+
+/// Returns an address that nothing listens at.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("the address of a listener")
+}
+
+/// Returns the folder of the jars.
+fn jars() -> PathBuf {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let found = fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut kafkas: Vec<_> = found
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kafka-")))
+        .collect();
+    kafkas.sort();
+    kafkas.pop().expect("no Kafka in target/tools: run `make kafka`")
+}

@@ -1,0 +1,66 @@
+//! Errors of a broker or of its client.
+
+/// Error of a broker or of its client.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// No broker answers, or a broker asks for another try. Nothing is committed.
+    #[error("broker {brokers} does not answer: {reason}")]
+    Away {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// The transaction may be committed. Only the records in the topics show it.
+    #[error("outcome of a transaction at broker {brokers} is unknown: {reason}")]
+    Unknown {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// The transaction must be repeated with a new producer. Nothing is committed.
+    #[error("broker {brokers} aborted a transaction: {reason}")]
+    Aborted {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// Another producer has the transactional id. Nothing is committed.
+    #[error("another producer took over the transactional id at broker {brokers}")]
+    Fenced {
+        /// Addresses of the brokers.
+        brokers: String,
+    },
+    /// The broker refuses records because of their size. Nothing is committed.
+    #[error("broker refuses {} records because of their size", places.len())]
+    TooLarge {
+        /// Places of the refused records in the list that was sent.
+        places: Vec<usize>,
+    },
+    /// The broker refuses the user or an operation.
+    #[error("broker {brokers} denies access: {reason}")]
+    Denied {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// A topic does not exist.
+    #[error("topic {topic:?} does not exist at broker {brokers}")]
+    UnknownTopic {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Name of the topic.
+        topic: String,
+    },
+    /// An operator has to act, or the client has a fault.
+    #[error("broker {brokers} refuses a call: {reason}")]
+    Refused {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+}

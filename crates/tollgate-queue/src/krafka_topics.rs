@@ -1,0 +1,177 @@
+//! The topics of a cluster, by krafka.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use krafka::admin::{
+    AdminClient, ConfigResource, DescribeConfigsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
+};
+use krafka::consumer::{AutoOffsetReset, Consumer, IsolationLevel};
+use krafka::error::{ErrorCode, KrafkaError};
+
+use crate::client::{NewTopic, TopicCopies, Topics};
+use crate::error::QueueError;
+use crate::krafka_client::{Connection, failed};
+use crate::options::BrokerOptions;
+
+/// Longest wait of one fetch.
+const FETCH_WAIT: Duration = Duration::from_millis(50);
+/// Time that is added to the age at which the broker aborts a transaction.
+const ABORT_LATENCY: Duration = Duration::from_secs(10);
+
+/// The topics of a cluster.
+pub(crate) struct KrafkaTopics {
+    connection: Connection,
+    /// How long a transaction of another writer may stay open.
+    open_max: Duration,
+}
+
+impl KrafkaTopics {
+    pub(crate) fn open(options: &BrokerOptions) -> Result<Self, QueueError> {
+        let connection = Connection::open(options)?;
+        Ok(Self { connection, open_max: options.transaction_timeout + ABORT_LATENCY })
+    }
+
+    fn failed(&self, error: &KrafkaError) -> QueueError {
+        failed(&self.connection.brokers, error)
+    }
+
+    fn admin(&self) -> AdminClient {
+        // The client makes a task for it.
+        let _entered = self.connection.runtime.enter();
+        self.connection.kafka.admin()
+    }
+
+    /// Returns the partitions of a topic. `None`: the topic does not exist.
+    fn partitions(
+        &self,
+        topic: &str,
+    ) -> Result<Option<Vec<krafka::admin::PartitionDescription>>, QueueError> {
+        let admin = self.admin();
+        let mut found = self.connection.wait(admin.describe_topics([topic], Default::default()))?;
+        match found.remove(topic) {
+            Some(Ok(topic)) => Ok(Some(topic.partitions)),
+            None | Some(Err(KrafkaError::UnknownTopic { .. })) => Ok(None),
+            Some(Err(KrafkaError::Broker { code: ErrorCode::UnknownTopicOrPartition, .. })) => Ok(None),
+            Some(Err(error)) => Err(self.failed(&error)),
+        }
+    }
+}
+
+impl Topics for KrafkaTopics {
+    fn create(&mut self, topics: &[NewTopic]) -> Result<(), QueueError> {
+        let made: Result<Vec<_>, _> = topics.iter().map(wire_topic).collect();
+        let made = made.map_err(|error| self.failed(&error))?;
+        let admin = self.admin();
+        let answers = self.connection.wait(admin.create_topics(made, Default::default()))?;
+        for answer in answers.into_values() {
+            match answer {
+                Ok(()) | Err(KrafkaError::Broker { code: ErrorCode::TopicAlreadyExists, .. }) => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn copies(&mut self, topic: &str) -> Result<Option<TopicCopies>, QueueError> {
+        let Some(partitions) = self.partitions(topic)? else { return Ok(None) };
+        let resource = ConfigResource::topic(topic);
+        let names = DescribeConfigsOptions::default().config_names(vec!["min.insync.replicas".to_owned()]);
+        let admin = self.admin();
+        let mut configs = self.connection.wait(admin.describe_configs([resource.clone()], names))?;
+        let entries = match configs.remove(&resource) {
+            Some(entries) => entries.map_err(|error| self.failed(&error))?,
+            None => Vec::new(),
+        };
+        let min_insync = entries.iter().find_map(|entry| entry.config_value().parse().ok()).unwrap_or(1);
+        let replicas = partitions.iter().map(|partition| partition.replicas.len()).min().unwrap_or(0);
+        Ok(Some(TopicCopies { partitions: partitions.len(), replicas, min_insync }))
+    }
+
+    fn table(&mut self, topic: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
+        let Some(partitions) = self.partitions(topic)? else {
+            let brokers = self.connection.brokers.clone();
+            return Err(QueueError::UnknownTopic { brokers, topic: topic.to_owned() });
+        };
+        let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
+        let admin = self.admin();
+        let reading = read_table(&self.connection.kafka, &admin, topic, partitions, self.open_max);
+        self.connection.wait(reading)
+    }
+}
+
+fn wire_topic(topic: &NewTopic) -> Result<krafka::admin::NewTopic, KrafkaError> {
+    let made = krafka::admin::NewTopic::new(&*topic.name, topic.partitions, topic.replication.unwrap_or(-1))?;
+    Ok(topic.settings.iter().fold(made, |made, (name, value)| made.with_config(*name, value)))
+}
+
+/// Reads a topic up to its end at the call.
+///
+/// The end counts the records of open transactions. So the function returns only after these transactions
+/// have ended, and misses no record that is committed at the call.
+async fn read_table(
+    kafka: &krafka::Kafka,
+    admin: &AdminClient,
+    topic: &str,
+    partitions: Vec<i32>,
+    open_max: Duration,
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
+    let ends = ends(admin, topic, &partitions).await?;
+    let consumer = kafka
+        .consumer_without_group()
+        .auto_offset_reset(AutoOffsetReset::Earliest)
+        .enable_auto_commit(false)
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .fetch_max_wait(FETCH_WAIT)
+        .build()
+        .await?;
+    consumer.assign(topic, partitions).await?;
+    let table = read_to(&consumer, topic, &ends, open_max).await;
+    consumer.close().await?;
+    table
+}
+
+async fn read_to(
+    consumer: &Consumer,
+    topic: &str,
+    ends: &HashMap<i32, i64>,
+    open_max: Duration,
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
+    let (mut table, begun) = (BTreeMap::new(), Instant::now());
+    while is_behind(consumer, topic, ends).await {
+        for record in consumer.poll(FETCH_WAIT).await? {
+            let Some(key) = record.key else { continue };
+            match record.value {
+                Some(value) => drop(table.insert(key.to_vec(), value.to_vec())),
+                None => drop(table.remove(&key[..])),
+            }
+        }
+        if begun.elapsed() > open_max {
+            return Err(KrafkaError::timeout(format!("records of {topic} after open transactions")));
+        }
+    }
+    Ok(table)
+}
+
+/// Returns whether a partition has records before its end that were not returned yet.
+async fn is_behind(consumer: &Consumer, topic: &str, ends: &HashMap<i32, i64>) -> bool {
+    for (partition, end) in ends {
+        let position = consumer.position(topic, *partition).await;
+        if *end > 0 && position.is_none_or(|position| position < *end) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the end of each partition.
+async fn ends(
+    admin: &AdminClient,
+    topic: &str,
+    partitions: &[i32],
+) -> Result<HashMap<i32, i64>, KrafkaError> {
+    let wanted =
+        partitions.iter().map(|partition| (TopicPartition::new(topic, *partition), OffsetSpec::Latest));
+    let found = admin.list_offsets(wanted, ListOffsetsOptions::default()).await?;
+    found.into_iter().map(|(place, offset)| Ok((place.partition, offset?.offset))).collect()
+}

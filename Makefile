@@ -32,7 +32,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -45,11 +45,11 @@ RELEASE = RUSTFLAGS="$(RUSTFLAGS) --remap-path-prefix=$(CARGO_FOLDER)/registry/s
   CXXFLAGS="$(CXXFLAGS) -ffile-prefix-map=$(CARGO_FOLDER)/registry/src=registry" $(CARGO)
 
 build:
-	$(RELEASE) build --release --locked -p tollgate
+	$(RELEASE) build --release --locked -p tollgate --features kafka
 
 # The program of a release for TARGET. tools/packages/zig.py calls this, and names the compilers of the target.
 build-dist:
-	$(RELEASE) build --profile packaged --locked -p tollgate --target $(TARGET)
+	$(RELEASE) build --profile packaged --locked -p tollgate --features kafka --target $(TARGET)
 
 # The files of a release, in target/dist: archives, deb, rpm, OCI image, SBOM, licences, SHA256SUMS.
 # `make dist TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu"` makes others, and names what is missing for
@@ -146,7 +146,7 @@ fmt: $(RUFF)
 
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
-	$(CARGO) clippy -p tollgate-queue --features krafka --all-targets --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate-queue -p tollgate-load -p tollgate --features tollgate/kafka --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test weak_stores --locked -- --deny warnings
@@ -259,6 +259,18 @@ $(KAFKA): tools/kafka_jars.txt
 queue-clients: kafka
 	TOLLGATE_QUEUE_ROUNDS=$(or $(ROUNDS),20) TOLLGATE_QUEUE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-queue --features krafka,rdkafka --test clients -- --nocapture
+
+# Kafka under faults: broker, link and server are killed, frozen and cut off while clients send to a stream with
+# `ack = "queued"`. `make queue-crash ROUNDS=1000 SEED=7` goes on after the rounds that target/queue-crash has of this seed.
+queue-crash: kafka
+	TOLLGATE_QUEUE_CRASHES=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
+	$(CARGO) test --locked -p tollgate --features kafka --test it -- --nocapture fail_and_no_acknowledged
+
+# The sink of Kafka, and `ack = "queued"`, with a real broker. They need the feature, so that other tests do not build
+# the client.
+queue-test: kafka
+	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka
+	$(CARGO) test --locked -p tollgate --features kafka --test it -- queued
 
 # The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
 # create each object once. Node.js 20 or later has to be there. The build of s3s-fs needs four minutes. No server for

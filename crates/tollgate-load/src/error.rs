@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use tollgate_log::{LogError, LogId, Sequence};
+use tollgate_queue::QueueError;
 
 /// Error of a sink. A row that the database refuses for its content is no error, because it becomes a reject.
 #[derive(Debug, thiserror::Error)]
@@ -129,6 +130,23 @@ pub enum SinkError {
         /// Error of the server or the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A broker of Kafka returned an error, or does not answer.
+    #[error("cannot {action}")]
+    Queue {
+        /// The failed action.
+        action: &'static str,
+        /// Error of the broker or its client.
+        source: Box<QueueError>,
+    },
+    /// The bookkeeping in Kafka has an entry that only a later version of this program knows.
+    #[error("bookkeeping in Kafka has the unknown entry {key:?}: use a later program")]
+    QueueEntry {
+        /// Key of the entry.
+        key: String,
+    },
+    /// The program was built without a client of Kafka.
+    #[error("this program was built without the feature kafka: build it with `--features kafka`")]
+    NoQueue,
     /// A setting of the server could lose rows.
     #[error("database {server} has {setting} {found}, needed is {needed}")]
     ServerSetting {
@@ -242,7 +260,21 @@ impl SinkError {
                 | Self::Lost { .. }
                 | Self::Orphans { .. }
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
-        )
+        ) || self.is_queue_away()
+            || self.is_queue_repeated()
+    }
+
+    /// Returns whether no broker of Kafka answers.
+    fn is_queue_away(&self) -> bool {
+        matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Away { .. }))
+    }
+
+    /// Returns whether a transaction of Kafka has to be repeated, unless the position shows its commit.
+    fn is_queue_repeated(&self) -> bool {
+        matches!(self, Self::Queue { source, .. } if matches!(
+            **source,
+            QueueError::Unknown { .. } | QueueError::Aborted { .. } | QueueError::Fenced { .. }
+        ))
     }
 
     /// Returns whether the configuration is wrong, as far as the database shows. All other errors can have
@@ -255,6 +287,7 @@ impl SinkError {
     /// timeout passed.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self, Self::Locked { .. } | Self::Server { remedy: Remedy::Release, .. })
+            || self.is_queue_away()
     }
 
     /// Returns whether a command should wait until this error ends. Such errors are the lock of another
@@ -263,7 +296,7 @@ impl SinkError {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time | Remedy::Release, .. } => true,
             Self::Database { source, .. } => is_disk_full(source),
-            _ => false,
+            _ => self.is_queue_away(),
         }
     }
 }

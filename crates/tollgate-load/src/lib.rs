@@ -45,6 +45,7 @@ pub use query::{
     ReadColumn, ReadError, ReadKind, read_postgres,
 };
 pub use sink::{
-    DeclaredStreams, ItemRow, LoadFrom, LostTable, PostgresOptions, PostgresUrl, ReadItem, Retried,
-    STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, hide_password,
+    DeclaredStreams, Duplicates, ItemRow, KafkaOptions, LoadFrom, LostTable, PostgresOptions, PostgresUrl,
+    ReadItem, Retried, STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally,
+    TopicReport, hide_password, topic_reports,
 };

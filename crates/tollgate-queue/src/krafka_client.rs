@@ -8,7 +8,7 @@ use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, Transact
 use krafka::{Kafka, Record};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::client::Producer;
+use crate::contract::Producer;
 use crate::error::QueueError;
 use crate::options::{BrokerOptions, Compression, Guarantee, Sasl, Security, Tls};
 use crate::record::QueueRecord;

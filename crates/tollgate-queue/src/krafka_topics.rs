@@ -9,7 +9,7 @@ use krafka::admin::{
 use krafka::consumer::{AutoOffsetReset, Consumer, IsolationLevel};
 use krafka::error::{ErrorCode, KrafkaError};
 
-use crate::client::{NewTopic, TopicCopies, Topics};
+use crate::contract::{NewTopic, ReadTo, TopicCopies, Topics};
 use crate::error::QueueError;
 use crate::krafka_client::{Connection, failed};
 use crate::options::BrokerOptions;
@@ -88,14 +88,14 @@ impl Topics for KrafkaTopics {
         Ok(Some(TopicCopies { partitions: partitions.len(), replicas, min_insync }))
     }
 
-    fn table(&mut self, topic: &str) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
+    fn table(&mut self, topic: &str, to: ReadTo) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
         let Some(partitions) = self.partitions(topic)? else {
             let brokers = self.connection.brokers.clone();
             return Err(QueueError::UnknownTopic { brokers, topic: topic.to_owned() });
         };
         let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
         let admin = self.admin();
-        let reading = read_table(&self.connection.kafka, &admin, topic, partitions, self.open_max);
+        let reading = read_table(&self.connection.kafka, &admin, topic, (partitions, to), self.open_max);
         self.connection.wait(reading)
     }
 }
@@ -105,18 +105,18 @@ fn wire_topic(topic: &NewTopic) -> Result<krafka::admin::NewTopic, KrafkaError> 
     Ok(topic.settings.iter().fold(made, |made, (name, value)| made.with_config(*name, value)))
 }
 
-/// Reads a topic up to its end at the call.
+/// Reads a topic.
 ///
-/// The end counts the records of open transactions. So the function returns only after these transactions
-/// have ended, and misses no record that is committed at the call.
+/// [`ReadTo::End`] counts the records of open transactions. So the function returns only after these
+/// transactions have ended, and misses no record that is committed at the call.
 async fn read_table(
     kafka: &krafka::Kafka,
     admin: &AdminClient,
     topic: &str,
-    partitions: Vec<i32>,
+    (partitions, to): (Vec<i32>, ReadTo),
     open_max: Duration,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
-    let ends = ends(admin, topic, &partitions).await?;
+    let ends = ends(admin, topic, &partitions, to).await?;
     let consumer = kafka
         .consumer_without_group()
         .auto_offset_reset(AutoOffsetReset::Earliest)
@@ -169,9 +169,11 @@ async fn ends(
     admin: &AdminClient,
     topic: &str,
     partitions: &[i32],
+    to: ReadTo,
 ) -> Result<HashMap<i32, i64>, KrafkaError> {
+    let options = ListOffsetsOptions::default().read_committed(to == ReadTo::Stable);
     let wanted =
         partitions.iter().map(|partition| (TopicPartition::new(topic, *partition), OffsetSpec::Latest));
-    let found = admin.list_offsets(wanted, ListOffsetsOptions::default()).await?;
+    let found = admin.list_offsets(wanted, options).await?;
     found.into_iter().map(|(place, offset)| Ok((place.partition, offset?.offset))).collect()
 }

@@ -15,6 +15,7 @@
 //! Absent here: logs, sinks, positions, HTTP.
 
 mod client;
+mod contract;
 mod error;
 #[cfg(feature = "krafka")]
 mod krafka_client;
@@ -25,7 +26,8 @@ mod options;
 mod rdkafka_client;
 mod record;
 
-pub use client::{Client, NewTopic, Producer, TopicCopies, Topics};
+pub use client::Client;
+pub use contract::{NewTopic, Producer, ReadTo, TopicCopies, Topics};
 pub use error::QueueError;
 pub use options::{BrokerOptions, Compression, Guarantee, Sasl, Security, Tls};
 pub use record::QueueRecord;

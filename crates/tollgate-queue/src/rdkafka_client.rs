@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 
-use crate::client::Producer;
+use crate::contract::Producer;
 use crate::error::QueueError;
 use crate::options::{BrokerOptions, Guarantee, Sasl};
 use crate::record::QueueRecord;

@@ -94,7 +94,7 @@ pub use listen::{AwaitedListeners, HandedListen, Listeners};
 pub use observe::{JudgedCount, RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,
-    Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields, XML_FIELD,
+    Overlong, Redaction, Source, StreamSpec, TimeRules, TlsPart, UnknownFields, WhenAway, XML_FIELD,
 };
 pub use options::{
     AccessLogOptions, AccessOnly, AnyOr, AppSpec, AuthSpec, BodyPace, BoundAddress, CapacityLimits,

@@ -1,5 +1,5 @@
-//! Sinks, the databases into which rows are loaded: the contract of a sink, code that all sinks share, SQLite
-//! and PostgreSQL.
+//! Sinks, the databases into which rows are loaded: the contract of a sink, code that all sinks share,
+//! SQLite, PostgreSQL and Kafka.
 
 mod accounts;
 mod after;
@@ -7,6 +7,7 @@ mod contract;
 mod declared;
 mod item;
 mod json;
+mod kafka;
 mod key;
 mod leases;
 mod options;
@@ -23,6 +24,7 @@ pub(crate) use accounts::LogCounts;
 pub use contract::Sink;
 pub use declared::DeclaredStreams;
 pub use json::ItemRow;
+pub use kafka::{Duplicates, KafkaOptions, TopicReport, topic_reports};
 pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;

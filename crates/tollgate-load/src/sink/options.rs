@@ -10,6 +10,7 @@ use super::accounts::LogCounts;
 use super::after::AfterLoad;
 use super::contract::Sink;
 use super::declared::DeclaredStreams;
+use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
 use super::postgres::{self, PostgresLeases, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
@@ -76,6 +77,8 @@ pub enum SinkKind {
     },
     /// A PostgreSQL database.
     Postgres(Box<PostgresOptions>),
+    /// Topics of a Kafka cluster.
+    Kafka(Box<KafkaOptions>),
 }
 
 impl SinkOptions {
@@ -98,6 +101,7 @@ impl SinkOptions {
         match (&self.kind, &new.kind) {
             (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
             (SinkKind::Postgres(present), SinkKind::Postgres(new)) => present.moved_by(new),
+            (SinkKind::Kafka(present), SinkKind::Kafka(new)) => present.moved_by(new),
             _ => Some("another database"),
         }
     }
@@ -112,6 +116,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
+            SinkKind::Kafka(options) => Ok(Box::new(KafkaSink::open(options, &self.name, self.rejects_max)?)),
         }
     }
 
@@ -120,6 +125,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteLeases::new(path, &self.name, scope))),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresLeases::open(options, &self.name, scope)?)),
+            SinkKind::Kafka(_) => Ok(Box::new(NoLeases)),
         }
     }
 
@@ -133,6 +139,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::check(path, taken),
             SinkKind::Postgres(options) => postgres::check(options, taken),
+            SinkKind::Kafka(options) => kafka::check(options, taken),
         }
     }
 
@@ -153,6 +160,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_positions(path, &self.name),
             SinkKind::Postgres(options) => postgres::read_positions(options, &self.name),
+            SinkKind::Kafka(options) => kafka::read_positions(options, &self.name),
         }
     }
 
@@ -161,6 +169,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),
             SinkKind::Postgres(options) => postgres::read_counts(options, &self.name),
+            SinkKind::Kafka(options) => kafka::read_counts(options, &self.name),
         }
     }
 }

@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
     pub(crate) fn postgres(&mut self) -> &mut PostgresOptions {
         match &mut self.options.kind {
             SinkKind::Postgres(options) => options,
-            SinkKind::Sqlite { .. } => unreachable!(),
+            SinkKind::Sqlite { .. } | SinkKind::Kafka(_) => unreachable!(),
         }
     }
 

@@ -143,7 +143,8 @@ pub(crate) fn round(
             let mut next = Writer::start(client, kafka);
             assert!(next.makes_progress(), "no progress of the writer after a frozen one");
             writer.signal(Signal::CONT);
-            // The broker fences the zombie, which has to notice that. If it opens again, it fences the next writer.
+            // The broker fences the zombie, which has to notice that.
+            // If the zombie opens again, it fences the next writer.
             is_stuck = writer.wait_for(&["fenced", "failed", "opening"]).is_none();
             drop(writer);
             writer = next.replaced(client, kafka);

@@ -47,8 +47,8 @@ impl fmt::Display for Result {
         let Self { client, rounds, restarts, stuck, records, lost, doubled } = self;
         write!(
             f,
-            "{client}: {rounds} rounds, {restarts} with a restart of the broker, {stuck} with a stuck writer, \
-             {records} records, {lost} lost, {doubled} doubled"
+            "{client}: {rounds} rounds, {restarts} with a restart of the broker, {stuck} with a stuck \
+             writer, {records} records, {lost} lost, {doubled} doubled"
         )
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_queue::{BrokerOptions, Client, Guarantee, Producer, QueueError, QueueRecord};
+use tollgate_queue::{BrokerOptions, Client, Guarantee, Producer, QueueError, QueueRecord, ReadTo};
 
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const POSITIONS: &str = "positions";
@@ -88,7 +88,7 @@ fn record(number: u64) -> QueueRecord {
 fn position(options: &BrokerOptions) -> Result<u64, QueueError> {
     // All writers read by the same client, because the producers are compared.
     let topics = Client::Krafka.topics(options)?;
-    let table = topics.expect("krafka reads topics").table(POSITIONS)?;
+    let table = topics.expect("krafka reads topics").table(POSITIONS, ReadTo::End)?;
     let position = table.get(&b"writer"[..]).map(|text| String::from_utf8_lossy(text).into_owned());
     Ok(position.map_or(0, |text| text.parse().expect("a position")))
 }

@@ -168,6 +168,7 @@ impl AccessEntry {
             None => AckCode::None,
             Some(Ack::Log(level)) => AckCode::Log(level),
             Some(Ack::Loaded { .. }) => AckCode::Loaded,
+            Some(Ack::Queued { .. }) => AckCode::Queued,
         };
         let outcome = if ack.is_some() { AccessOutcome::Acknowledged } else { AccessOutcome::Replied };
         self.facts.status = status.as_u16();

@@ -153,16 +153,19 @@ pub(crate) enum AckCode {
     None,
     Log(Level),
     Loaded,
+    Queued,
 }
 
 impl AckCode {
     const LOADED: u8 = Level::ALL.len() as u8 + 1;
+    const QUEUED: u8 = Self::LOADED + 1;
 
     fn number(self) -> u8 {
         match self {
             Self::None => 0,
             Self::Log(level) => level as u8 + 1,
             Self::Loaded => Self::LOADED,
+            Self::Queued => Self::QUEUED,
         }
     }
 
@@ -170,6 +173,7 @@ impl AckCode {
         match number {
             0 => None,
             Self::LOADED => Some("loaded"),
+            Self::QUEUED => Some("queued"),
             level => Level::ALL.into_iter().find(|known| *known as u8 + 1 == level).map(Level::name),
         }
     }

@@ -35,13 +35,20 @@ impl<'a> GatedReply<'a> {
     }
 
     /// Returns the ack level that the reply names. A successful reply names the level if its records are not
-    /// synced when the reply is sent.
+    /// synced when the reply is sent, or if it waits for the disk because the queue of the stream is away.
     #[inline]
     pub(crate) fn reported_level(&self) -> Option<Level> {
         match self.ack? {
             Ack::Log(level) if level < Level::Synced && self.reply.status.as_u16() < 400 => Some(level),
-            Ack::Log(_) | Ack::Loaded { .. } => None,
+            Ack::Queued { .. } if self.waits_for_disk() && self.reply.status.as_u16() < 400 => {
+                Some(Level::Synced)
+            }
+            Ack::Log(_) | Ack::Loaded { .. } | Ack::Queued { .. } => None,
         }
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        matches!(self.gate, Some(Gate::Log { .. }))
     }
 
     pub(crate) fn into_owned(self) -> GatedReply<'static> {

@@ -24,7 +24,7 @@ use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, SinkBreak
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
-use crate::options::stream::Ack;
+use crate::options::stream::{Ack, WhenAway};
 pub(crate) use ack_outcome::AckOutcome;
 pub(crate) use loading::Loading;
 use loading::Loadings;
@@ -110,11 +110,12 @@ impl Recorder {
         id: &RequestId,
         fill: impl FnOnce(&mut Transaction<'_>) -> R,
     ) -> Result<(Option<Gate>, R), AppendError> {
+        let ack = self.reachable(ack);
         let mut appender = self.appender.borrow_mut();
         let before = appender.pending();
         let (ticket, result) = match ack {
             Ack::Log(level) => appender.append(level, fill)?,
-            Ack::Loaded { sink, .. } => appender.append_awaited(sink, fill)?,
+            Ack::Loaded { sink, .. } | Ack::Queued { sink, .. } => appender.append_awaited(sink, fill)?,
         };
         if before == 0 && appender.pending() > 0 {
             self.pending.notify_one();
@@ -125,7 +126,7 @@ impl Recorder {
     fn gate(&self, ack: Ack, ticket: AppendedRecords, id: &RequestId) -> Gate {
         match ack {
             Ack::Log(level) => Gate::Log { ticket, level },
-            Ack::Loaded { sink, timeout } => {
+            Ack::Loaded { sink, timeout } | Ack::Queued { sink, timeout, .. } => {
                 let loading = Loading::new(ticket, Instant::now() + timeout, id.clone());
                 self.loadings.borrow_mut().push(sink, loading.clone());
                 Gate::Loaded(loading)
@@ -133,11 +134,23 @@ impl Recorder {
         }
     }
 
+    /// Returns the level that records can reach now. While a queue is away, it may be a lower one.
+    fn reachable(&self, ack: Ack) -> Ack {
+        match ack {
+            Ack::Queued { sink, when_away: WhenAway::Synced, .. }
+                if self.breaker(sink) == SinkBreaker::Open =>
+            {
+                Ack::Log(Level::Synced)
+            }
+            ack => ack,
+        }
+    }
+
     /// Returns whether records that wait for a sink are refused, because the breaker of the sink is open.
     pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
         match ack {
-            Ack::Log(_) => false,
-            Ack::Loaded { sink, .. } => self.breaker(sink) == SinkBreaker::Open,
+            Ack::Log(_) | Ack::Queued { when_away: WhenAway::Synced, .. } => false,
+            Ack::Loaded { sink, .. } | Ack::Queued { sink, .. } => self.breaker(sink) == SinkBreaker::Open,
         }
     }
 
@@ -149,7 +162,7 @@ impl Recorder {
     pub(crate) fn check(&self, ack: Ack, now: Instant) -> Result<(), AppendError> {
         let level = match ack {
             Ack::Log(level) => level,
-            Ack::Loaded { .. } => Level::Synced,
+            Ack::Loaded { .. } | Ack::Queued { .. } => Level::Synced,
         };
         self.appender.borrow().check(level, now)
     }

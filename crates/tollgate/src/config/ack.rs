@@ -1,4 +1,4 @@
-//! The key `ack` of a stream: a level of the log, or the sink that its replies wait for.
+//! The key `ack` of a stream: a level of the log, or the database or queue that its replies wait for.
 //!
 //! Two facts decide whether a reply can wait for a sink: the configured sinks, and the process that loads
 //! them. `ack` is therefore checked after both are read.
@@ -7,26 +7,57 @@ use std::time::Duration;
 
 use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
-use tollgate_server::{Ack, StreamSpec};
+use tollgate_server::{Ack, StreamSpec, WhenAway};
 
 use super::fault::{Location, did_you_mean};
 use super::key::{Facts, OwnValue, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, SinkConfig};
-use super::value::Value;
+use super::value::{Value, named};
 
 /// The keys of a stream for the acknowledgement.
 pub(super) struct AckKeys {
     pub(super) ack: &'static Facts,
     pub(super) timeout: &'static Facts,
+    pub(super) when_away: &'static Facts,
 }
 
 keys! {
     /// The table `ack`.
     pub(super) KEYS of ();
-    /// The sink that replies wait for.
-    loaded [LOADED] = other("needed", "the name of a `[sink.NAME]`");
+    /// The database that replies wait for.
+    loaded [LOADED] = other("needed, or `queued`", "the name of a `[sink.NAME]`");
+    /// The queue that replies wait for.
+    queued [QUEUED] = other("needed, or `loaded`", "the name of a `[sink.NAME]`");
+}
+
+named!(WhenAway);
+
+/// The kind of sink that replies wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Database,
+    Queue,
+}
+
+impl Awaited {
+    const ALL: [Self; 2] = [Self::Database, Self::Queue];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Database => Ack::LOADED,
+            Self::Queue => Ack::QUEUED,
+        }
+    }
+
+    /// Returns whether a sink of this kind is meant.
+    const fn is_of(self, kind: &SinkKind) -> bool {
+        match kind {
+            SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => matches!(self, Self::Database),
+            SinkKind::Kafka(_) => matches!(self, Self::Queue),
+        }
+    }
 }
 
 /// The sink that the replies of a stream wait for, as the configuration names it.
@@ -34,47 +65,67 @@ keys! {
 pub(crate) struct AwaitedSink {
     /// The name of the stream.
     pub(super) stream: String,
-    /// The name of the sink. `None`: the file names no sink, so the configuration must have only one sink.
+    kind: Awaited,
+    /// The name of the sink. `None`: the file names no sink, so only one sink of the kind may take the
+    /// stream.
     sink: Option<String>,
     pub(super) place: Location,
 }
 
-/// Reads `ack` and `ack_timeout`. The sink is found later.
+/// Reads `ack` and its keys. The sink is found later.
 pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (Ack, Option<AwaitedSink>) {
     let (ack, awaited) = written(stream, section, keys.ack.name);
     let timeout = Duration::from_millis(section.number_or_default(keys.timeout));
-    match ack {
-        Some(Ack::Log(level)) if section.has(keys.timeout.name) => {
-            let text = format!(
-                "ack_timeout in [stream.{stream}] needs ack = \"loaded\", found ack = {:?}",
-                level.name()
-            );
-            section.fault_of(keys.timeout.name, text);
-        }
-        _ => {}
+    let when_away = when_away(section.number_or_default(keys.when_away));
+    let kind = awaited.as_ref().map(|awaited| awaited.kind);
+    let is_faulty = ack.is_none() && kind.is_none();
+    let found = ack.map_or_else(|| kind.map_or("", Awaited::name), Ack::name);
+    if section.has(keys.timeout.name) && kind.is_none() && !is_faulty {
+        let text = format!(
+            "ack_timeout in [stream.{stream}] needs ack = \"loaded\" or \"queued\", found ack = {found:?}"
+        );
+        section.fault_of(keys.timeout.name, text);
     }
-    match awaited {
-        Some(awaited) => (Ack::Loaded { sink: SinkPlace(0), timeout }, Some(awaited)),
+    if section.has(keys.when_away.name) && kind != Some(Awaited::Queue) && !is_faulty {
+        let text = format!("when_away in [stream.{stream}] needs ack = \"queued\", found ack = {found:?}");
+        section.fault_of(keys.when_away.name, text);
+    }
+    let sink = SinkPlace(0);
+    match kind {
+        Some(Awaited::Database) => (Ack::Loaded { sink, timeout }, awaited),
+        Some(Awaited::Queue) => (Ack::Queued { sink, timeout, when_away }, awaited),
         None => (ack.unwrap_or(Ack::Log(Level::Synced)), None),
     }
+}
+
+fn when_away(number: u64) -> WhenAway {
+    let mut when_away = WhenAway::default();
+    Value::set(&mut when_away, number);
+    when_away
 }
 
 /// Reads `ack`. `None`: the value is faulty.
 fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Option<Ack>, Option<AwaitedSink>) {
     let is_there = section.has(key);
-    let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
-        Some(AwaitedSink { stream: stream.to_owned(), sink, place: section.spot(at) })
+    let awaited = |section: &Section<'_>, kind, at: &std::ops::Range<usize>, sink| {
+        Some(AwaitedSink { stream: stream.to_owned(), kind, sink, place: section.spot(at) })
     };
-    match section.text_or_table(key, "a string, or { loaded = \"SINK\" }") {
+    match section.text_or_table(key, "a string, { loaded = \"SINK\" } or { queued = \"SINK\" }") {
         None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
-        Some(TextOrTable::Text(text)) if text.value == Ack::LOADED => {
-            (None, awaited(section, &text.span, None))
+        Some(TextOrTable::Text(text)) => {
+            match Awaited::ALL.into_iter().find(|kind| kind.name() == text.value) {
+                Some(kind) => (None, awaited(section, kind, &text.span, None)),
+                None => (level(stream, section, &text), None),
+            }
         }
-        Some(TextOrTable::Text(text)) => (level(stream, section, &text), None),
         Some(TextOrTable::Table(mut table)) => {
-            let sink = table.needed_text(LOADED.name);
+            let (kind, key) = match table.has(QUEUED.name) {
+                true => (Awaited::Queue, QUEUED.name),
+                false => (Awaited::Database, LOADED.name),
+            };
+            let sink = table.needed_text(key);
             table.finish();
-            (None, sink.and_then(|sink| awaited(section, &sink.span, Some(sink.value))))
+            (None, sink.and_then(|sink| awaited(section, kind, &sink.span, Some(sink.value))))
         }
     }
 }
@@ -82,7 +133,7 @@ fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Optio
 fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<Ack> {
     let found = Level::ALL.into_iter().find(|level| level.name() == text.value);
     if found.is_none() {
-        let names = Level::ALL.into_iter().map(Level::name).chain([Ack::LOADED]);
+        let names = Level::ALL.into_iter().map(Level::name).chain([Ack::LOADED, Ack::QUEUED]);
         let hint = did_you_mean(&text.value, names);
         section.fault_at(&text.span, format!("ack in [stream.{stream}] is {:?}{hint}", text.value));
     }
@@ -100,8 +151,10 @@ impl AwaitedSink {
     /// # Errors
     /// The fault as a text, with the value found and the allowed values.
     pub(super) fn find(&self, sinks: &[SinkConfig], by: LoadedBy) -> Result<SinkPlace, String> {
-        let is_taking =
-            |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
+        let is_taking = |sink: &&SinkConfig| {
+            sink.options.taken.takes(&self.stream) && self.kind.is_of(&sink.options.kind)
+        };
+        let word = self.kind.name();
         let loader = match by {
             LoadedBy::Server => None,
             LoadedBy::Others => Some("[load] in_server is false, set it to true"),
@@ -109,7 +162,7 @@ impl AwaitedSink {
         };
         if let Some(found) = loader {
             return Err(format!(
-                "ack of [stream.{}] is \"loaded\", which needs the loader of the server: {found}",
+                "ack of [stream.{}] is {word:?}, which needs the loader of the server: {found}",
                 self.stream
             ));
         }
@@ -120,12 +173,13 @@ impl AwaitedSink {
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
                     [] => Err(format!(
-                        "ack of [stream.{}] is \"loaded\", but no sink takes the stream: add it to streams \
+                        "ack of [stream.{}] is {word:?}, but no {}sink takes the stream: add it to streams \
                          of a sink",
-                        self.stream
+                        self.stream,
+                        if self.kind == Awaited::Queue { "Kafka " } else { "" }
                     )),
                     several => Err(format!(
-                        "ack of [stream.{}] is \"loaded\", but {} sinks take the stream: write {{ loaded = \
+                        "ack of [stream.{}] is {word:?}, but {} sinks take the stream: write {{ {word} = \
                          \"SINK\" }} with one of {}",
                         self.stream,
                         several.len(),
@@ -146,6 +200,16 @@ impl AwaitedSink {
             let hint = did_you_mean(name, sinks.iter().map(SinkConfig::name));
             return Err(format!("ack of [stream.{}] names the unknown sink {name:?}{hint}", self.stream));
         };
+        if !self.kind.is_of(&sink.options.kind) {
+            let (other, needed) = match self.kind {
+                Awaited::Database => ("a Kafka cluster", Ack::QUEUED),
+                Awaited::Queue => ("a database", Ack::LOADED),
+            };
+            return Err(format!(
+                "ack of [stream.{}] names sink {name:?}, which is {other}: write {{ {needed} = {name:?} }}",
+                self.stream
+            ));
+        }
         if !is_taking(&sink) {
             return Err(format!(
                 "ack of [stream.{}] names sink {name:?}, which does not take the stream: add it to streams \
@@ -161,22 +225,52 @@ fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
-/// Returns whether a sink of this kind reports the commit of each record.
-const fn commits_rows(kind: &SinkKind) -> bool {
-    match kind {
-        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,
-    }
-}
-
-/// Shows `ack` and its timeout.
-pub(super) fn show(stream: &StreamSpec, awaited: &[AwaitedSink], keys: &AckKeys) -> [OwnValue; 2] {
-    let Ack::Loaded { timeout, .. } = stream.ack else {
-        return [(keys.ack.name, Some(format!("\"{}\"", stream.ack.name()))), (keys.timeout.name, None)];
+/// Shows `ack` and its keys.
+pub(super) fn show(stream: &StreamSpec, awaited: &[AwaitedSink], keys: &AckKeys) -> [OwnValue; 3] {
+    let (kind, timeout, when_away) = match stream.ack {
+        Ack::Log(level) => {
+            let level = Some(format!("\"{}\"", level.name()));
+            return [(keys.ack.name, level), (keys.timeout.name, None), (keys.when_away.name, None)];
+        }
+        Ack::Loaded { timeout, .. } => (Awaited::Database, timeout, None),
+        Ack::Queued { timeout, when_away, .. } => (Awaited::Queue, timeout, Some(when_away)),
     };
     let awaited = awaited.iter().find(|awaited| awaited.stream == stream.name);
     let ack = match awaited.and_then(|awaited| awaited.sink.as_ref()) {
-        Some(sink) => inline(KEYS, &(), &[(LOADED.name, Some(quoted(sink)))]),
-        None => format!("\"{}\"", Ack::LOADED),
+        Some(sink) => {
+            let own = [(LOADED.name, Awaited::Database), (QUEUED.name, Awaited::Queue)];
+            inline(KEYS, &(), &own.map(|(name, of)| (name, (of == kind).then(|| quoted(sink)))))
+        }
+        None => format!("\"{}\"", kind.name()),
     };
-    [(keys.ack.name, Some(ack)), (keys.timeout.name, Some(keys.timeout.show(timeout.number())))]
+    let when_away = when_away.map(|when_away| quoted(when_away.name()));
+    [
+        (keys.ack.name, Some(ack)),
+        (keys.timeout.name, Some(keys.timeout.show(timeout.number()))),
+        (keys.when_away.name, when_away),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the names of levels in the table of a page, which begins with this header.
+    fn levels_of(page: &str, header: &str) -> Vec<String> {
+        let rows = page.lines().skip_while(|line| !line.starts_with(header)).skip(2);
+        let rows = rows.take_while(|line| line.starts_with("| `"));
+        rows.map(|row| row.split('`').nth(1).unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_pages_have_every_level_of_acknowledgement_and_no_other() {
+        let levels = Level::ALL.into_iter().map(Level::name);
+        let levels: Vec<_> = levels.chain(Awaited::ALL.map(Awaited::name)).collect();
+        let durability = include_str!("../../../../docs/explanation/durability.md");
+        assert_eq!(levels_of(durability, "| `ack` | the reply leaves"), levels);
+        let configuration = include_str!("../../../../docs/reference/configuration.md");
+        assert_eq!(levels_of(configuration, "| `ack` | where the record is"), levels);
+        let number = ["", "one", "two", "three", "four", "five", "six"][levels.len()];
+        assert!(durability.contains(&format!("## The {number} levels")), "{number}");
+    }
 }

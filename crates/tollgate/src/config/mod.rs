@@ -41,6 +41,7 @@ mod fixed_reply;
 mod handler;
 mod hsts;
 mod inside;
+mod kafka;
 mod keep;
 mod key;
 mod listen;

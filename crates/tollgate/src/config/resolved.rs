@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_log::{LogOptions, SinkPlace};
-use tollgate_server::{Ack, AuthSpec, ServerOptions, SourceFile};
+use tollgate_server::{AuthSpec, ServerOptions, SourceFile};
 
 use super::access_log::AccessLogConfig;
 use super::ack::AwaitedSink;
@@ -109,7 +109,7 @@ impl Config {
         let mut faults = Vec::new();
         for awaited in &self.awaited {
             let stream = self.server.streams.iter_mut().find(|stream| stream.name == awaited.stream);
-            let Some(Ack::Loaded { sink, .. }) = stream.map(|stream| &mut stream.ack) else { continue };
+            let Some((sink, _)) = stream.and_then(|stream| stream.ack.awaited_mut()) else { continue };
             match awaited.find(&self.sinks, self.load.by) {
                 Ok(found) => *sink = found,
                 Err(text) => faults.push(awaited.place.fault(text)),
@@ -129,7 +129,7 @@ impl Config {
     /// Replaces the index of each awaited sink in the configuration by its place in the log.
     pub(crate) fn place_awaited(&mut self, place_of: impl Fn(&str) -> Option<SinkPlace>) {
         for stream in &mut self.server.streams {
-            if let Ack::Loaded { sink, .. } = &mut stream.ack
+            if let Some((sink, _)) = stream.ack.awaited_mut()
                 && let Some(place) = self.sinks.get(sink.0).and_then(|sink| place_of(sink.name()))
             {
                 *sink = place;

@@ -3,7 +3,7 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    files, fixed_reply, hsts, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
+    files, fixed_reply, hsts, kafka, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
     ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
 };
 
@@ -20,6 +20,7 @@ pub(super) fn sections() -> Vec<Keys> {
     ships.extend(facts(ship::KEYS));
     let mut sinks = facts(sink::KINDS);
     sinks.extend(facts(sink::POSTGRES_KEYS));
+    sinks.extend(facts(kafka::KAFKA_KEYS));
     sinks.extend(facts(sink::KEYS));
     let sections = [
         ("server", facts(server::KEYS)),

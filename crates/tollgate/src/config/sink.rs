@@ -14,6 +14,7 @@ use tollgate_server::StreamSpec;
 
 use super::denied::denial;
 use super::fault::{Span, did_you_mean, stream_hint};
+use super::kafka;
 use super::keep::Keep;
 use super::key::{keys, set_defaults, write};
 use super::path::{PathTo, path};
@@ -37,9 +38,11 @@ keys! {
     /// The keys that name the database of a sink. Each sink has exactly one of them.
     pub(super) KINDS of ();
     /// The database file. Each sink needs its own.
-    sqlite [SQLITE] = other("needed, or `postgres`", "a path");
+    sqlite [SQLITE] = other("needed, or `postgres` or `kafka`", "a path");
     /// The address of a PostgreSQL server, version 15 or later.
-    postgres [POSTGRES] = other("needed, or `sqlite`", POSTGRES_ALLOWED);
+    postgres [POSTGRES] = other("needed, or `sqlite` or `kafka`", POSTGRES_ALLOWED);
+    /// Addresses of the brokers of a Kafka cluster.
+    kafka [KAFKA] = other("needed, or `sqlite` or `postgres`", "`host:port`, or several with commas");
 }
 
 keys! {
@@ -131,7 +134,8 @@ impl LoadedBy {
 pub(crate) struct SinkConfig {
     /// The kind and place of the database, and the options of the sink.
     pub(crate) options: SinkOptions,
-    /// The connection as the file writes it. Variables are not replaced, because the value holds a password.
+    /// The connection to PostgreSQL, or the password for Kafka, as the file writes it. Variables are not
+    /// replaced, because the value holds a password.
     written: String,
 }
 
@@ -148,7 +152,7 @@ impl SinkConfig {
     /// Returns the connection to its database, with the password. `None`: the database is a file.
     pub(super) fn connection(&self) -> Option<&PostgresUrl> {
         match &self.options.kind {
-            SinkKind::Sqlite { .. } => None,
+            SinkKind::Sqlite { .. } | SinkKind::Kafka(_) => None,
             SinkKind::Postgres(postgres) => Some(&postgres.server),
         }
     }
@@ -162,7 +166,7 @@ impl SinkConfig {
     pub(crate) fn sqlite(&self) -> Option<&Path> {
         match &self.options.kind {
             SinkKind::Sqlite { path } => Some(path),
-            SinkKind::Postgres(_) => None,
+            SinkKind::Postgres(_) | SinkKind::Kafka(_) => None,
         }
     }
 }
@@ -173,6 +177,7 @@ impl fmt::Display for SinkConfig {
         match &self.options.kind {
             SinkKind::Sqlite { path } => path.display().fmt(f),
             SinkKind::Postgres(options) => options.server.fmt(f),
+            SinkKind::Kafka(options) => write!(f, "kafka://{}", options.broker.brokers),
         }
     }
 }
@@ -276,6 +281,7 @@ pub(super) fn sinks(
         sink.options.taken = taken(&mut section, &sink.options.name, streams);
         sink.options.after_load = after_load(&mut section, folder);
         section.read(KEYS, &mut sink.options);
+        check_topics(&sink.options, &section, streams);
         section.finish();
         sinks.push(sink);
     }
@@ -292,6 +298,17 @@ pub(super) fn declare(sinks: &mut [SinkConfig], streams: &[StreamSpec]) {
     }
 }
 
+/// Checks what a topic cannot do: run SQL, and find the rows of a key.
+fn check_topics(options: &SinkOptions, section: &Section<'_>, streams: &[StreamSpec]) {
+    let SinkKind::Kafka(kafka) = &options.kind else { return };
+    if options.after_load.is_some() {
+        section.fault_of(AFTER_LOAD.name, format!("after_load in {} needs a database", section.name()));
+    }
+    for fault in kafka::key_faults(&options.name, kafka, |stream| options.taken.takes(stream), streams) {
+        section.fault(fault);
+    }
+}
+
 fn check_name(name: &Written<String>, section: &Section<'_>) {
     if !is_sink_name(&name.value) {
         section.fault_at(&name.span, format!("sink is named {:?}, allowed is {NAME_ALLOWED}", name.value));
@@ -304,7 +321,7 @@ pub(super) fn is_sink_name(name: &str) -> bool {
 }
 
 fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
-    let kinds = [SQLITE.name, POSTGRES.name];
+    let kinds = [SQLITE.name, POSTGRES.name, KAFKA.name];
     let given: Vec<_> = kinds.into_iter().filter(|kind| section.has(kind)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -326,11 +343,17 @@ fn read(
     folder: &Path,
     streams: &[StreamSpec],
 ) -> SinkConfig {
-    let written = section.as_written(POSTGRES.name).map(hide_password).unwrap_or_default();
+    let written = section.as_written(POSTGRES.name).map(hide_password);
+    let written = written.or_else(|| section.as_written(kafka::SASL_PASSWORD.name).map(str::to_owned));
+    let written = written.unwrap_or_default();
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
     let postgres = postgres_at(section, &name, streams);
-    let kind =
-        postgres.map_or(SinkKind::Sqlite { path: file }, |options| SinkKind::Postgres(Box::new(options)));
+    let brokers = section.text(KAFKA.name);
+    let kind = match (postgres, brokers) {
+        (Some(options), _) => SinkKind::Postgres(Box::new(options)),
+        (None, Some(brokers)) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers.value, folder))),
+        (None, None) => SinkKind::Sqlite { path: file },
+    };
     SinkConfig { written, ..SinkConfig::new(name, kind) }
 }
 
@@ -434,6 +457,10 @@ pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::
             let url = toml::Value::String(sink.written.clone()).to_string();
             write(KINDS, &(), &[(POSTGRES.name, Some(url))], f)?;
             write_postgres(postgres, f)?;
+        }
+        SinkKind::Kafka(kafka) => {
+            write(KINDS, &(), &[(KAFKA.name, Some(quoted(&kafka.broker.brokers)))], f)?;
+            kafka::write_kafka(kafka, &sink.written, f)?;
         }
     }
     let streams = match &options.taken {

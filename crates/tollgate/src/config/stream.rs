@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_log::ColumnType;
 use tollgate_server::{
     ColumnSpec, FieldPath, HandlerSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields,
-    WhenSpec, XML_FIELD, XmlPaths,
+    WhenAway, WhenSpec, XML_FIELD, XmlPaths,
 };
 
 use super::ack::{self, AckKeys, AwaitedSink};
@@ -34,9 +34,11 @@ const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 keys! {
     pub(super) KEYS of StreamSpec;
     /// The level that a record must reach before its reply leaves.
-    ack [ACK] = text("synced", r#"`received` `written` `synced` `loaded`, or `{ loaded = "SINK" }`"#);
-    /// How long a reply may wait at `loaded`, to a quarter of a second. Longer: 503 `unknown`.
+    ack [ACK] = text("synced", ACK_ALLOWED);
+    /// How long a reply may wait at `loaded` or `queued`, to a quarter of a second. Longer: 503 `unknown`.
     ack_timeout [ACK_TIMEOUT] = duration(10 * SECOND_MS, 100..=HOUR_MS);
+    /// With `ack = "queued"`: what happens to requests while the queue is away.
+    when_away [WHEN_AWAY] = one_of("refused", names::<WhenAway>);
     /// The treatment of record fields that have no column.
     unknown = one_of("reject", names::<UnknownFields>) => unknown;
     /// The value that marks a retry as the same request.
@@ -49,7 +51,9 @@ keys! {
 
 const KEY_ALLOWED: &str = "`request.header.NAME` `request.query.NAME` `request.cookie.NAME` \
     `request.param.NAME` `request.id` `record.NAME` `envelope.NAME` `xml:PATH`";
-const ACKS: AckKeys = AckKeys { ack: &ACK, timeout: &ACK_TIMEOUT };
+const ACKS: AckKeys = AckKeys { ack: &ACK, timeout: &ACK_TIMEOUT, when_away: &WHEN_AWAY };
+const ACK_ALLOWED: &str =
+    r#"`received` `written` `synced` `loaded` `queued`, `{ loaded = "SINK" }` or `{ queued = "SINK" }`"#;
 
 impl Named for UnknownFields {
     fn all() -> Vec<(&'static str, Self)> {
@@ -446,12 +450,13 @@ pub(super) fn write_stream(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     writeln!(f, "\n[stream.{}]", stream.name)?;
-    let [ack, timeout] = ack::show(stream, awaited, &ACKS);
+    let [ack, timeout, when_away] = ack::show(stream, awaited, &ACKS);
     let key = stream.key.as_ref();
     let columns: String = stream.columns.iter().map(show_column).collect();
     let own = [
         ack,
         timeout,
+        when_away,
         (KEY.name, key.map(|key| quoted(&key.source.name()))),
         (KEY_WINDOW.name, key.map(|key| KEY_WINDOW.show(key.window.number()))),
         (COLUMNS.name, Some(format!("[\n{columns}]"))),

@@ -6,6 +6,7 @@ mod sqlite;
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use tollgate_load::SinkKind;
 
 use crate::cli::Format;
@@ -26,6 +27,9 @@ pub(crate) fn run(
             SinkKind::Sqlite { path } => sqlite::query(path, statement, format, out)?,
             SinkKind::Postgres(options) => {
                 postgres::query(options, statement, RowPrinter::new(format, out))?;
+            }
+            SinkKind::Kafka(_) => {
+                bail!("sink {} is a Kafka cluster, which has no SQL: choose another sink", sink.name());
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -72,6 +72,8 @@ mod postgres;
 mod power;
 mod program;
 mod queries;
+#[cfg(feature = "kafka")]
+mod queued;
 mod real_faults;
 mod refusal_records;
 mod refused;

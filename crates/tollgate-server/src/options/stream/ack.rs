@@ -16,11 +16,45 @@ pub enum Ack {
         /// Maximum time that a reply waits for the sink.
         timeout: Duration,
     },
+    /// A loader of this process has committed the records in a queue of other machines.
+    Queued {
+        /// The sink of the queue.
+        sink: SinkPlace,
+        /// Maximum time that a reply waits for the sink.
+        timeout: Duration,
+        /// What happens while the queue is away.
+        when_away: WhenAway,
+    },
+}
+
+/// What happens to requests while the queue is away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenAway {
+    /// They are refused before anything is recorded.
+    #[default]
+    Refused,
+    /// Their replies wait for the disk only, and say so. The loader hands the records on later.
+    Synced,
+}
+
+impl WhenAway {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Refused, Self::Synced];
+
+    /// Returns the name in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Synced => "synced",
+        }
+    }
 }
 
 impl Ack {
     /// The name of [`Self::Loaded`] in a configuration.
     pub const LOADED: &'static str = "loaded";
+    /// The name of [`Self::Queued`] in a configuration.
+    pub const QUEUED: &'static str = "queued";
     /// Default time that a reply waits for a database.
     pub const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,19 +62,33 @@ impl Ack {
     pub(crate) fn sink(self) -> Option<usize> {
         match self {
             Self::Log(_) => None,
-            Self::Loaded { sink, .. } => Some(sink.0),
+            Self::Loaded { sink, .. } | Self::Queued { sink, .. } => Some(sink.0),
         }
     }
 
-    /// Returns the level for a transaction with records of both streams. Records that a database has
-    /// committed are also on disk. If both levels name a database, the first one counts.
-    pub(crate) fn strictest(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),
-            (Self::Loaded { sink, timeout }, Self::Loaded { timeout: other, .. }) => {
-                Self::Loaded { sink, timeout: timeout.max(other) }
+    /// Returns the sink that a reply waits for, with the maximum time of the wait.
+    /// Returns `None` if the reply waits for the log.
+    pub fn awaited_mut(&mut self) -> Option<(&mut SinkPlace, &mut Duration)> {
+        match self {
+            Self::Log(_) => None,
+            Self::Loaded { sink, timeout } | Self::Queued { sink, timeout, .. } => Some((sink, timeout)),
+        }
+    }
+
+    /// Returns the level for a transaction with records of both streams. Records that a sink has committed
+    /// are also on disk. If both levels name a sink, the first one counts.
+    pub(crate) fn strictest(mut self, mut other: Self) -> Self {
+        match (self.awaited_mut(), other.awaited_mut()) {
+            (Some((_, timeout)), Some((_, other))) => {
+                *timeout = (*timeout).max(*other);
+                self
             }
-            (loaded @ Self::Loaded { .. }, Self::Log(_)) | (Self::Log(_), loaded) => loaded,
+            (Some(_), None) => self,
+            (None, Some(_)) => other,
+            (None, None) => match (self, other) {
+                (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),
+                _ => self,
+            },
         }
     }
 
@@ -49,6 +97,7 @@ impl Ack {
         match self {
             Self::Log(level) => level.name(),
             Self::Loaded { .. } => Self::LOADED,
+            Self::Queued { .. } => Self::QUEUED,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
 use tollgate_value::{TimeUnit, Zone};
 
-pub use ack::Ack;
+pub use ack::{Ack, WhenAway};
 pub use field_path::FieldPath;
 pub(crate) use field_path::pointer_to;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};

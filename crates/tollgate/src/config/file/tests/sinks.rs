@@ -5,7 +5,8 @@ use super::*;
 
 #[test]
 fn faults_of_sinks_are_told() {
-    let needed = |found| format!("needs one database, found {found}, allowed is one of sqlite, postgres");
+    let needed =
+        |found| format!("needs one database, found {found}, allowed is one of sqlite, postgres, kafka");
     check("[sink.main]\n", &[&format!("t.toml:1:1: [sink.main] {}", needed("none"))]);
     check(
         "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\nsqlit = \"x\"\n",

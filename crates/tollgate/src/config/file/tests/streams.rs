@@ -313,11 +313,12 @@ fn an_ack_that_nobody_knows_and_a_timeout_without_a_wait_are_told() {
     check(&acked("\"load\"", ""), &["t.toml:2:7: ack in [stream.s] is \"load\", did you mean \"loaded\"?"]);
     check(
         &acked("\"fast\"", ""),
-        &["t.toml:2:7: ack in [stream.s] is \"fast\", allowed: received, written, synced, loaded"],
+        &["t.toml:2:7: ack in [stream.s] is \"fast\", allowed: received, written, synced, loaded, queued"],
     );
     check(
         &acked("5", ""),
-        &["t.toml:2:7: ack in [stream.s] is the integer 5, allowed is a string, or { loaded = \"SINK\" }"],
+        &["t.toml:2:7: ack in [stream.s] is the integer 5, allowed is a string, { loaded = \"SINK\" } or { \
+             queued = \"SINK\" }"],
     );
     check(
         &acked("{ loded = \"main\" }", ""),
@@ -328,13 +329,57 @@ fn an_ack_that_nobody_knows_and_a_timeout_without_a_wait_are_told() {
     );
     check(
         &acked("\"written\"", "ack_timeout = \"1s\""),
-        &["t.toml:4:15: ack_timeout in [stream.s] needs ack = \"loaded\", found ack = \"written\""],
+        &["t.toml:4:15: ack_timeout in [stream.s] needs ack = \"loaded\" or \"queued\", found ack = \
+             \"written\""],
+    );
+    check(
+        &acked("\"loaded\"", "when_away = \"synced\""),
+        &["t.toml:4:13: when_away in [stream.s] needs ack = \"queued\", found ack = \"loaded\""],
     );
     check(
         &acked("\"loaded\"", "ack_timeout = \"1ms\""),
         &[
             "t.toml:4:15: ack_timeout in [stream.s] is \"1ms\", allowed is a duration from 100ms to 1h like \"10s\", units ms, s, m, h",
         ],
+    );
+}
+
+#[test]
+fn an_ack_of_a_queue_needs_a_kafka_sink_that_takes_the_stream() {
+    let bus = "[sink.bus]\nkafka = \"127.0.0.1:1\"\n";
+    check(&acked("\"queued\"", bus), &[]);
+    check(&acked("{ queued = \"bus\" }", &format!("{bus}[sink.main]\nsqlite = \"1.db\"\n")), &[]);
+    check(
+        &acked("\"queued\"", "[sink.main]\nsqlite = \"1.db\"\n"),
+        &["t.toml:2:7: ack of [stream.s] is \"queued\", but no Kafka sink takes the stream: add it to \
+             streams of a sink"],
+    );
+    check(
+        &acked("{ queued = \"main\" }", "[sink.main]\nsqlite = \"1.db\"\n"),
+        &["t.toml:2:18: ack of [stream.s] names sink \"main\", which is a database: write \
+             { loaded = \"main\" }"],
+    );
+    check(
+        &acked("{ loaded = \"bus\" }", bus),
+        &["t.toml:2:18: ack of [stream.s] names sink \"bus\", which is a Kafka cluster: \
+             write { queued = \"bus\" }"],
+    );
+    check(&acked("\"queued\"", &format!("when_away = \"synced\"\n{bus}")), &[]);
+}
+
+#[test]
+fn a_stream_with_a_key_needs_a_kafka_sink_that_keeps_duplicates() {
+    let keyed = |sink: &str| {
+        format!(
+            "[stream.s]\nkey = \"request.id\"\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n\
+             [sink.bus]\nkafka = \"127.0.0.1:1\"\n{sink}"
+        )
+    };
+    check(&keyed("duplicates = \"keep\"\n"), &[]);
+    check(
+        &keyed(""),
+        &["t.toml:4:1: [sink.bus] takes [stream.s], which has a key: a topic cannot find the rows of a \
+             retry. Set duplicates = \"keep\" in the sink, or take the stream from its streams"],
     );
 }
 

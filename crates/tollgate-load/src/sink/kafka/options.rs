@@ -1,0 +1,82 @@
+//! Options of a Kafka sink.
+
+use tollgate_queue::BrokerOptions;
+
+/// The part of a topic's name that stands for the stream.
+pub(super) const STREAM: &str = "{stream}";
+
+/// Options of a Kafka sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaOptions {
+    /// The brokers, and how they are reached.
+    pub broker: BrokerOptions,
+    /// Name of the topic of a stream. `{stream}` stands for the name of the stream.
+    pub topic: String,
+    /// Whether the sink makes topics that do not exist.
+    pub makes_topics: bool,
+    /// Number of partitions of a topic that the sink makes.
+    pub partitions: u32,
+    /// Number of copies of a topic that the sink makes. 0: the broker decides.
+    pub replication: u16,
+    /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
+    /// crash.
+    pub exactly_once: bool,
+    /// What the sink does with rows that have the key of an earlier row.
+    pub duplicates: Duplicates,
+}
+
+/// What a Kafka sink does with rows that have the key of an earlier row. It cannot remember keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The configuration is refused if a stream has a key.
+    #[default]
+    Refuse,
+    /// The topic gets all of them.
+    Keep,
+}
+
+impl Duplicates {
+    /// All values, with their names in configuration.
+    pub const ALL: [Self; 2] = [Self::Refuse, Self::Keep];
+
+    /// Returns the name in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Keep => "keep",
+        }
+    }
+}
+
+impl KafkaOptions {
+    /// Returns the default options for these brokers.
+    pub fn new(brokers: impl Into<String>) -> Self {
+        Self {
+            broker: BrokerOptions::new(brokers),
+            topic: STREAM.to_owned(),
+            makes_topics: true,
+            partitions: 1,
+            replication: 0,
+            exactly_once: true,
+            duplicates: Duplicates::Refuse,
+        }
+    }
+
+    /// Returns the number of partitions for the broker.
+    pub(super) fn partition_count(&self) -> i32 {
+        i32::try_from(self.partitions).unwrap_or(i32::MAX)
+    }
+
+    /// Returns the option that makes `new` another place for the positions.
+    pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
+        if self.broker.brokers != new.broker.brokers {
+            return Some("other brokers");
+        }
+        (self.topic != new.topic).then_some("another topic")
+    }
+
+    /// Returns the topic of a stream.
+    pub(crate) fn topic_of(&self, stream: &str) -> String {
+        self.topic.replace(STREAM, stream)
+    }
+}

@@ -1,0 +1,325 @@
+//! The open sink: its producers, its view of the bookkeeping, and its transactions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_log::{LogId, Position, Sequence};
+use tollgate_queue::{Client, Guarantee, NewTopic, Producer, QueueError, QueueRecord, ReadTo, Topics};
+use tollgate_value::timestamp_text;
+
+use super::chunk::{KafkaChunk, Row};
+use super::failure::failed;
+use super::options::KafkaOptions;
+use super::state::{LogState, PARTITIONS, POSITIONS, REJECTS, State, sink_entry};
+use super::{message, rejects, topics};
+use crate::clock::now_us;
+use crate::error::SinkError;
+use crate::sink::key::Key;
+use crate::sink::reject::{Fate, ReadItem, Refused, RefusedBy, Retried, StoredReject};
+use crate::sink::tally::{StreamTallies, Tally};
+
+/// Number of open producers. Each has connections of its own, so logs that were loaded long ago lose theirs.
+const PRODUCERS_MAX: usize = 8;
+
+/// A Kafka cluster as a sink.
+pub(crate) struct KafkaSink {
+    pub(super) options: KafkaOptions,
+    pub(super) name: String,
+    pub(super) rejects_max: u64,
+    client: Client,
+    pub(super) topics: Box<dyn Topics>,
+    pub(super) state: State,
+    /// One producer for each log that was loaded recently.
+    pub(super) producers: BTreeMap<LogId, Box<dyn Producer>>,
+    pub(super) chunk: Option<KafkaChunk>,
+    /// Topics that exist.
+    found: BTreeSet<String>,
+}
+
+impl KafkaSink {
+    /// Opens a sink, and makes its topics of bookkeeping.
+    pub(crate) fn open(options: &KafkaOptions, name: &str, rejects_max: u64) -> Result<Self, SinkError> {
+        let (client, topics) = topics::connect(options)?;
+        let mut sink = Self {
+            options: options.clone(),
+            name: name.to_owned(),
+            rejects_max,
+            client,
+            topics,
+            state: State::default(),
+            producers: BTreeMap::new(),
+            chunk: None,
+            found: BTreeSet::new(),
+        };
+        let compacted = [POSITIONS, REJECTS].map(|name| NewTopic {
+            name: name.to_owned(),
+            partitions: PARTITIONS,
+            replication: sink.replication(),
+            settings: vec![
+                ("cleanup.policy", "compact".to_owned()),
+                ("max.message.bytes", (1 << 20).to_string()),
+            ],
+        });
+        for topic in compacted {
+            sink.make(topic)?;
+        }
+        sink.refresh()?;
+        Ok(sink)
+    }
+
+    /// Returns the topic of a stream, and makes it if it does not exist.
+    pub(super) fn topic(&mut self, stream: &str) -> Result<String, SinkError> {
+        let name = self.options.topic_of(stream);
+        let topic = NewTopic {
+            name: name.clone(),
+            partitions: self.options.partition_count(),
+            replication: self.replication(),
+            settings: Vec::new(),
+        };
+        self.make(topic)?;
+        Ok(name)
+    }
+
+    fn replication(&self) -> Option<i16> {
+        i16::try_from(self.options.replication).ok().filter(|count| *count > 0)
+    }
+
+    fn make(&mut self, topic: NewTopic) -> Result<(), SinkError> {
+        if self.found.contains(&topic.name) {
+            return Ok(());
+        }
+        let failed = failed("find a topic", None);
+        if self.topics.copies(&topic.name).map_err(&failed)?.is_none() {
+            if !self.options.makes_topics {
+                let brokers = self.options.broker.brokers.clone();
+                return Err(failed(QueueError::UnknownTopic { brokers, topic: topic.name }));
+            }
+            self.topics.create(std::slice::from_ref(&topic)).map_err(&failed)?;
+        }
+        self.found.insert(topic.name);
+        Ok(())
+    }
+
+    /// Reads the bookkeeping, without a wait for open transactions. So a position may be an old one. The next
+    /// load reads it again, after it has the producer of the log.
+    pub(super) fn refresh(&mut self) -> Result<(), SinkError> {
+        self.refresh_to(ReadTo::Stable)
+    }
+
+    pub(super) fn refresh_to(&mut self, to: ReadTo) -> Result<(), SinkError> {
+        let table = self.topics.table(POSITIONS, to).map_err(failed("read the positions", None))?;
+        self.state = topics::state_of(&self.name, &table)?;
+        Ok(())
+    }
+
+    /// Returns whether this sink has the producer of a log, so that nothing else moves the position.
+    pub(super) fn owns(&self, log: LogId) -> bool {
+        self.options.exactly_once && self.producers.contains_key(&log)
+    }
+
+    /// Opens the producer of a log, and then reads its position.
+    pub(super) fn own(&mut self, log: LogId) -> Result<(), SinkError> {
+        if self.producers.contains_key(&log) {
+            return Ok(());
+        }
+        if self.producers.len() >= PRODUCERS_MAX {
+            self.producers.clear();
+        }
+        let guarantee = match self.options.exactly_once {
+            true => Guarantee::Transactions { id: format!("tollgate/{}/{log}", self.name) },
+            false => Guarantee::Idempotent,
+        };
+        let opened = self.client.open(&self.options.broker, &guarantee);
+        let producer = opened.map_err(failed("open a producer", None))?;
+        // The transactions of this log have ended now.
+        self.refresh_to(ReadTo::End)?;
+        self.producers.insert(log, producer);
+        Ok(())
+    }
+
+    pub(super) fn known_position(&self, log: LogId) -> Option<Position> {
+        self.state.logs.get(&log).filter(|state| state.has_position).map(|state| state.counts.position)
+    }
+
+    /// Commits a load. `change` changes the bookkeeping of the log.
+    pub(super) fn commit_chunk(
+        &mut self,
+        mut chunk: KafkaChunk,
+        change: impl Fn(&mut LogState, &KafkaChunk),
+    ) -> Result<StreamTallies, SinkError> {
+        let log = chunk.log;
+        let mut is_sent = false;
+        let state = loop {
+            let state = self.state_after(&mut chunk, &change);
+            let mut entries = chunk.entries.clone();
+            entries.push(state.position_entry(&self.name));
+            let rows: Vec<_> = chunk.rows.iter().map(|row| row.record.clone()).collect();
+            let rows = if is_sent { Vec::new() } else { rows };
+            match self.transact(log, &rows, &entries)? {
+                Sent::Committed => break state,
+                Sent::TooLarge(places) => {
+                    // Without transactions, the topics have the other rows already.
+                    is_sent = !self.options.exactly_once;
+                    self.reject_rows(&mut chunk, &places)?;
+                }
+            }
+        };
+        chunk.count_rows();
+        self.state.logs.insert(log, state);
+        Ok(chunk.counts)
+    }
+
+    /// Returns the bookkeeping of the log after the load.
+    fn state_after(&self, chunk: &mut KafkaChunk, change: &impl Fn(&mut LogState, &KafkaChunk)) -> LogState {
+        let log = chunk.log;
+        let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
+        change(&mut state, chunk);
+        state.counts.node = chunk.node.clone().or(state.counts.node);
+        state.add(&chunk.counts);
+        let mut rows = StreamTallies::default();
+        for row in &chunk.rows {
+            rows.add(&row.stream, Tally { rows: 1, ..Tally::default() });
+        }
+        state.add(&rows);
+        for (segment, count) in chunk.refusals.new_ones() {
+            *state.refusals.entry(segment).or_default() += count;
+        }
+        state
+    }
+
+    /// Makes rejects of rows that the broker refused for their size.
+    fn reject_rows(&self, chunk: &mut KafkaChunk, places: &[usize]) -> Result<(), SinkError> {
+        let refused: BTreeSet<_> = places.iter().copied().collect();
+        let kept = self.state.logs.get(&chunk.log).map(|state| state.refusals.clone()).unwrap_or_default();
+        let rows = std::mem::take(&mut chunk.rows);
+        for (place, row) in rows.into_iter().enumerate() {
+            if !refused.contains(&place) {
+                chunk.rows.push(row);
+                continue;
+            }
+            let read_kept = |segment| Ok(kept.get(&segment).copied().unwrap_or_default());
+            chunk.refusals.count(row.sequence, read_kept)?;
+            let parts = self.reject_parts(chunk.log, &row);
+            chunk.add_reject(&row.stream, parts);
+        }
+        Ok(())
+    }
+
+    fn reject_parts(&self, log: LogId, row: &Row) -> Vec<QueueRecord> {
+        let bytes = row.record.bytes();
+        let key = row.record.key.as_deref().zip(row.window).map(|(bytes, window)| Key { bytes, window });
+        let refused = Refused {
+            by: RefusedBy::Database,
+            reason: format!("the broker refuses the record for its size: {bytes} bytes").into(),
+            item: row.record.value.as_deref().unwrap_or_default().into(),
+            key,
+        };
+        rejects::parts(&self.name, log, row.sequence, &row.stream, &refused)
+    }
+
+    /// Sends rows and entries, and commits them. Names the rows that are too large: then nothing is
+    /// committed, except the other rows without transactions.
+    fn transact(
+        &mut self,
+        log: LogId,
+        rows: &[QueueRecord],
+        entries: &[QueueRecord],
+    ) -> Result<Sent, SinkError> {
+        let failed = failed("commit a load", Some(log));
+        let Some(producer) = self.producers.get_mut(&log) else { return Err(SinkError::Lost { log }) };
+        producer.begin().map_err(&failed)?;
+        // Without transactions, the position follows the rows, so that a crash never loses one.
+        let sent = match self.options.exactly_once {
+            true => producer.send(&[rows, entries].concat()),
+            false => producer.send(rows).and_then(|()| producer.send(entries)),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(QueueError::TooLarge { places }) if places.iter().all(|place| *place < rows.len()) => {
+                producer.abort().map_err(&failed)?;
+                return Ok(Sent::TooLarge(places));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        producer.commit().map_err(&failed)?;
+        Ok(Sent::Committed)
+    }
+
+    /// Notes that the sink exists, and that it begins after these positions.
+    pub(super) fn enroll_at(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
+        // The producer of this entry has the id of no log.
+        let of_sink = LogId::from_bytes([0; 16]);
+        self.own(of_sink)?;
+        if !self.state.is_enrolled {
+            let mut entries = vec![sink_entry(&self.name, &now_text())];
+            for (log, end) in ends.iter().filter(|(log, _)| self.known_position(**log).is_none()) {
+                let mut state = LogState::new(*log);
+                (state.counts.start, state.counts.position) = (end.last, *end);
+                entries.push(state.position_entry(&self.name));
+            }
+            self.transact(of_sink, &[], &entries)?;
+        }
+        self.producers.remove(&of_sink);
+        self.refresh()
+    }
+
+    /// Writes entries of a log.
+    pub(super) fn write_entries(&mut self, log: LogId, entries: &[QueueRecord]) -> Result<(), SinkError> {
+        self.own(log)?;
+        self.transact(log, &[], entries).map(drop)
+    }
+
+    pub(super) fn read_rejects(&mut self) -> Result<Vec<StoredReject<LogId>>, SinkError> {
+        let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
+        Ok(rejects::read(&self.name, &table))
+    }
+
+    /// Tries the rejects again, each in a transaction of its own.
+    pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
+        let mut retried = Retried::default();
+        for stored in self.read_rejects()? {
+            let (bytes, sequence) = (stored.item.len(), Sequence(stored.sequence.cast_unsigned()));
+            let reject = stored.read(read);
+            let log = reject.log;
+            self.own(log)?;
+            let Ok(item) = reject.item else {
+                retried.count(Fate::Kept);
+                continue;
+            };
+            let topic = self.topic(&reject.stream)?;
+            let row = QueueRecord {
+                topic,
+                partition: None,
+                key: reject.key.map(|key| key.bytes.into_vec()),
+                value: Some(item),
+                headers: message::headers(log, sequence, &reject.stream, String::new()),
+            };
+            let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
+            let count = state.counts.streams.entry(reject.stream.clone()).or_default();
+            count.rejected = count.rejected.saturating_sub(1);
+            count.loaded += 1;
+            let mut entries = rejects::removal(&self.name, log, sequence, bytes);
+            entries.push(state.position_entry(&self.name));
+            match self.transact(log, &[row], &entries)? {
+                Sent::Committed => {
+                    self.state.logs.insert(log, state);
+                    retried.count(Fate::Loaded);
+                }
+                Sent::TooLarge(_) => retried.count(Fate::Kept),
+            }
+        }
+        Ok(retried)
+    }
+}
+
+/// Result of a transaction.
+enum Sent {
+    Committed,
+    /// Places of the rows that the broker refuses for their size.
+    TooLarge(Vec<usize>),
+}
+
+/// Returns the wall clock for people.
+pub(super) fn now_text() -> String {
+    let text = timestamp_text(now_us()).unwrap_or(*b"9999-12-31T23:59:59.999999Z");
+    String::from_utf8_lossy(&text).into_owned()
+}

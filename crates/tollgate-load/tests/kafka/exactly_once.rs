@@ -1,0 +1,99 @@
+//! Tests of killed and frozen brokers, cut links, loaders that race, and databases that are away.
+
+use tollgate_faults::kafka::Flow;
+use tollgate_load::LoadState;
+
+use crate::site::{Site, broker, eventually};
+
+#[test]
+fn a_log_is_in_its_topic_once_however_often_the_loader_runs() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..500);
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects, status.missing), (500, 0, 0));
+    assert_eq!(site.load().rows, 0);
+    site.write_visits(500..700);
+    assert_eq!(site.load().rows, 200);
+    site.assert_visits(&broker, 0..700);
+    let rows = site.audit();
+    assert_eq!(rows.iter().map(|row| row.loaded).sum::<u64>(), 700);
+    assert_eq!(rows.iter().map(|row| row.pending).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_broker_killed_during_loads_has_every_row_once() {
+    let mut broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..600);
+    let loader = site.start();
+    for loaded in [40, 200, 400] {
+        eventually("a part is loaded", || loader.status().rows >= loaded);
+        broker.kafka.kill();
+        eventually("the loader noticed", || {
+            loader.status().state == LoadState::Retrying || loader.status().rows == 600
+        });
+        broker.kafka.run();
+    }
+    site.finish(loader);
+    site.assert_visits(&broker, 0..600);
+    assert_eq!(site.audit()[0].loaded, 600);
+}
+
+#[test]
+fn a_link_cut_or_frozen_during_loads_doubles_nothing() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..600);
+    let loader = site.start();
+    for (loaded, flow) in [(40, Flow::Cut), (160, Flow::Frozen), (280, Flow::Cut), (400, Flow::Frozen)] {
+        eventually("a part is loaded", || loader.status().rows >= loaded);
+        broker.kafka.link().set(flow);
+        eventually("the loader noticed", || {
+            loader.status().state == LoadState::Retrying || loader.status().rows == 600
+        });
+        broker.kafka.link().set(Flow::Open);
+    }
+    site.finish(loader);
+    site.assert_visits(&broker, 0..600);
+}
+
+#[test]
+fn a_frozen_broker_delays_a_load_and_doubles_nothing() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..300);
+    let loader = site.start();
+    eventually("a part is loaded", || loader.status().rows >= 40);
+    broker.kafka.freeze();
+    eventually("the loader noticed", || {
+        loader.status().state == LoadState::Retrying || loader.status().rows == 300
+    });
+    broker.kafka.thaw();
+    site.finish(loader);
+    site.assert_visits(&broker, 0..300);
+}
+
+#[test]
+fn two_loaders_of_one_log_fence_each_other_and_double_nothing() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..800);
+    let loaders = [site.start(), site.start()];
+    for loader in loaders {
+        site.finish(loader);
+    }
+    site.assert_visits(&broker, 0..800);
+    assert_eq!(site.audit()[0].loaded, 800);
+}
+
+#[test]
+fn without_transactions_an_undisturbed_load_is_in_the_topic_once() {
+    let broker = broker();
+    let mut site = Site::new(&broker);
+    site.kafka().exactly_once = false;
+    site.write_visits(0..300);
+    assert_eq!(site.load().rows, 300);
+    assert_eq!(site.load().rows, 0);
+    site.assert_visits(&broker, 0..300);
+}

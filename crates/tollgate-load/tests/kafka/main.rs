@@ -1,0 +1,11 @@
+//! Tests with real logs and a real Kafka: each record of a log is in its topic exactly once, whatever fails
+//! in between. The console consumer of Kafka reads the topics.
+
+// clippy exempts test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod exactly_once;
+mod records;
+mod rejects;
+mod site;
+mod topics;

@@ -1,0 +1,78 @@
+//! Tests of records that the broker refuses for their size.
+
+use tollgate_load::Retried;
+use tollgate_log::Value;
+
+use crate::site::{Broker, Site, broker, row, unread, visit, visits};
+
+/// Sets the largest batch that the topic takes.
+fn set_limit(broker: &Broker, site: &Site, bytes: u32) {
+    let change = format!("max.message.bytes={bytes}");
+    let done = broker
+        .kafka
+        .java(&["org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", &broker.kafka.address()])
+        .args(["--alter", "--topic", &site.topic(), "--add-config", &change])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Makes a site with a topic whose limit is 100 kB, and with two larger records among 60.
+fn with_large(broker: &Broker, rejects_max: u64) -> Site {
+    let mut site = Site::new(broker);
+    site.options.rejects_max = rejects_max;
+    site.write_visits(0..1);
+    assert_eq!(site.load().rows, 1);
+    set_limit(broker, &site, 100_000);
+    site.write(&[visits()], |appender| {
+        for n in 1..60 {
+            if n == 20 || n == 40 {
+                let large = "x".repeat(150_000);
+                row(appender, &[Value::Int(1_000 + n), Value::Text(&large)]);
+            }
+            visit(appender, n);
+        }
+    });
+    site
+}
+
+#[test]
+fn a_record_that_is_too_large_becomes_a_reject_and_later_a_row() {
+    let broker = broker();
+    let site = with_large(&broker, 10);
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (59, 2));
+    site.assert_visits(&broker, 0..60);
+    let rejected: u64 = site.audit().iter().map(|row| row.rejected).sum();
+    assert_eq!(rejected, 2);
+    assert_eq!(
+        site.options.retry_rejects(&unread).unwrap(),
+        Retried { loaded: 0, duplicates: 0, kept: 2 },
+        "they are still too large"
+    );
+    set_limit(&broker, &site, 1_000_000);
+    let retried = site.options.retry_rejects(&unread).unwrap();
+    assert_eq!(retried, Retried { loaded: 2, duplicates: 0, kept: 0 });
+    assert_eq!(broker.kafka.read(&site.topic()).len(), 62);
+    let rejected: u64 = site.audit().iter().map(|row| row.rejected).sum();
+    assert_eq!(rejected, 0);
+    assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried::default());
+}
+
+#[test]
+fn more_rejects_than_allowed_stop_the_sink() {
+    let broker = broker();
+    let site = with_large(&broker, 1);
+    let reason = site.load_until_stopped();
+    assert!(reason.contains("refused 2 rows"), "{reason}");
+}
+
+#[test]
+fn without_transactions_a_large_record_is_rejected_and_no_other_is_doubled() {
+    let broker = broker();
+    let mut site = with_large(&broker, 10);
+    site.kafka().exactly_once = false;
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (59, 2));
+    site.assert_visits(&broker, 0..60);
+}

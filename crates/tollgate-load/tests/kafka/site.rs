@@ -1,0 +1,202 @@
+//! A folder of logs, with topics of its own.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tollgate_faults::kafka::{Kafka, KafkaOptions as BrokerSettings, Read};
+use tollgate_load::{
+    AuditRow, ItemRow, KafkaOptions, LoadOptions, LoadState, LoadStatus, Loader, SinkKind, SinkOptions, audit,
+};
+use tollgate_log::{
+    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions,
+    RowEncoder, Schema, SchemaId, Value,
+};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A broker that the tests of this program share. A test that disturbs the broker locks it for itself.
+pub(crate) struct Broker {
+    // The broker ends before its folder.
+    pub(crate) kafka: Kafka,
+    _folder: TempDir,
+}
+
+pub(crate) fn broker() -> MutexGuard<'static, Broker> {
+    static SHARED: Mutex<Option<&'static Mutex<Broker>>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let broker = shared.get_or_insert_with(|| {
+        let folder = TempDir::new().unwrap();
+        let kafka = Kafka::start(&folder.path().join("kafka"), &BrokerSettings::default());
+        Box::leak(Box::new(Mutex::new(Broker { kafka, _folder: folder })))
+    });
+    let broker: &'static Mutex<Broker> = broker;
+    drop(shared);
+    broker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
+    Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
+}
+
+/// Makes the schema of a stream with a number and a path.
+pub(crate) fn visits() -> Schema {
+    Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
+}
+
+/// Function to read items of rejects, for tests without items that a client sent. Fails if it is called.
+pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
+    Err(format!("an item of {stream} is read"))
+}
+
+pub(crate) struct Site {
+    folder: TempDir,
+    pub(crate) options: SinkOptions,
+    /// Beginning of the names of its sink and topics.
+    pub(crate) name: String,
+}
+
+impl Site {
+    pub(crate) fn new(broker: &Broker) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("s{}", NEXT.fetch_add(1, Ordering::SeqCst));
+        let mut options = KafkaOptions::new(broker.kafka.address());
+        options.topic = format!("{name}.{{stream}}");
+        options.partitions = 3;
+        options.broker.connect_timeout = Duration::from_secs(2);
+        options.broker.request_timeout = Duration::from_secs(3);
+        options.broker.delivery_timeout = Duration::from_secs(8);
+        options.broker.transaction_timeout = Duration::from_secs(20);
+        let options = SinkOptions::new(name.clone(), SinkKind::Kafka(Box::new(options)));
+        Self { folder: TempDir::new().unwrap(), options, name }
+    }
+
+    pub(crate) fn kafka(&mut self) -> &mut KafkaOptions {
+        let SinkKind::Kafka(options) = &mut self.options.kind else { unreachable!() };
+        options
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    pub(crate) fn topic(&self) -> String {
+        format!("{}.visits", self.name)
+    }
+
+    /// Writes a whole log, and seals it.
+    pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
+        let options = LogOptions { segment_bytes_max: 16 << 10, ..LogOptions::new(&self.dir()) };
+        let log = Log::open(Arc::new(DiskStorage), options, schemas.to_vec(), |_| {}).unwrap().0;
+        let mut appender = log.appender(|| {});
+        fill(&mut appender);
+        drop(appender);
+        let id = log.id();
+        log.close().unwrap();
+        id
+    }
+
+    pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
+        self.write(&[visits()], |appender| {
+            for n in numbers {
+                let appended = visit(appender, n);
+                // A segment is closed only between writes, and one write takes all waiting batches. So the
+                // test waits for a write after every 20 records.
+                if n % 20 == 0 {
+                    eventually("it is written", || appender.reached(appended, Level::Written).is_some());
+                }
+            }
+        })
+    }
+
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        let mut options = LoadOptions::new(self.dir(), self.options.clone());
+        options.tuning.backoff_min = Duration::from_millis(5);
+        options.tuning.backoff_max = Duration::from_millis(100);
+        options.tuning.chunk_rows_max = 40;
+        options
+    }
+
+    pub(crate) fn start(&self) -> Loader {
+        Loader::start(self.load_options(), Arc::new(DiskStorage), None).unwrap()
+    }
+
+    pub(crate) fn load(&self) -> LoadStatus {
+        looked(self.start()).finish(PATIENCE).unwrap()
+    }
+
+    /// Waits until a loader has loaded all records, and ends it.
+    pub(crate) fn finish(&self, loader: Loader) {
+        // `finish` gives up soon if the sink does not answer, so the test waits here first.
+        eventually("all is loaded", || loader.status().state == LoadState::CaughtUp);
+        loader.finish(PATIENCE).unwrap();
+    }
+
+    /// Loads until the sink stops. Returns the reason.
+    pub(crate) fn load_until_stopped(&self) -> String {
+        looked(self.start()).finish(PATIENCE).unwrap_err().to_string()
+    }
+
+    pub(crate) fn audit(&self) -> Vec<AuditRow> {
+        let rows = audit(&DiskStorage, &self.dir(), &self.options).unwrap().rows;
+        for row in &rows {
+            let told = row.pending + row.loaded + row.rejected + row.duplicates;
+            assert_eq!(row.ingested, told + row.given_up + row.missing, "{row:?}");
+            assert_eq!(row.missing, 0, "{row:?}");
+        }
+        rows
+    }
+
+    /// Checks that each number is in the topic exactly once, and each log and number of a record too.
+    pub(crate) fn assert_visits(&self, broker: &Broker, numbers: std::ops::Range<i64>) {
+        let read = broker.kafka.read(&self.topic());
+        let mut found: Vec<_> = read.iter().map(number).collect();
+        found.sort_unstable();
+        assert_eq!(found, numbers.collect::<Vec<_>>());
+        let mut ids: Vec<_> = read
+            .iter()
+            .map(|record| (&record.headers["tollgate-log"], &record.headers["tollgate-seq"]))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), read.len());
+    }
+}
+
+fn number(record: &Read) -> i64 {
+    let row: serde_json::Value = serde_json::from_str(&record.value).unwrap();
+    row["n"].as_i64().unwrap()
+}
+
+/// Returns the loader after its first visit of all logs.
+fn looked(loader: Loader) -> Loader {
+    let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
+    eventually("it has looked at all", || !is_at_work(loader.status().state));
+    loader
+}
+
+/// Appends one row in its own batch.
+pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
+    let path = format!("/path/{n:06}");
+    row(appender, &[Value::Int(n), Value::Text(&path)])
+}
+
+pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
+    let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
+    let (appended, result) =
+        appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
+    result.unwrap();
+    eventually("the writer takes a batch", || appender.hand_over());
+    appended.unwrap()
+}
+
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}

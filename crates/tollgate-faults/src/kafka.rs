@@ -10,6 +10,6 @@ mod broker;
 mod link;
 mod reader;
 
-pub use broker::{Kafka, KafkaOptions};
+pub use broker::{Kafka, KafkaOptions, SecureListener};
 pub use link::{Flow, Link};
 pub use reader::Read;

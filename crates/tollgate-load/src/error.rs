@@ -144,6 +144,32 @@ pub enum SinkError {
         /// Key of the entry.
         key: String,
     },
+    /// The bookkeeping in Kafka has no schema for a row of a topic yet.
+    #[error("a row of topic {topic:?} has the schema {hash}, which is not in Kafka yet")]
+    UnknownSchema {
+        /// Name of the topic.
+        topic: String,
+        /// Hash of the schema, as the row has it.
+        hash: String,
+    },
+    /// A partition ends before the position of the sink.
+    #[error(
+        "partition {place} ends at offset {end}, before offset {next} that is loaded: the topic lost records"
+    )]
+    TopicCut {
+        /// The topic and the partition.
+        place: String,
+        /// Offset after the last record.
+        end: u64,
+        /// Offset of the next record to load.
+        next: u64,
+    },
+    /// Topics cannot be loaded into topics.
+    #[error("sink {sink} writes topics, so it cannot load topics: name a sink with a database")]
+    TopicIntoTopic {
+        /// Name of the sink.
+        sink: String,
+    },
     /// The program was built without a client of Kafka.
     #[error("this program was built without the feature kafka: build it with `--features kafka`")]
     NoQueue,
@@ -259,6 +285,7 @@ impl SinkError {
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
                 | Self::Orphans { .. }
+                | Self::UnknownSchema { .. }
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         ) || self.is_queue_away()
             || self.is_queue_repeated()

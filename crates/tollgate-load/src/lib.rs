@@ -11,6 +11,8 @@
 //!
 //! `lease` spreads the logs of a store over several loaders. The rule does not depend on it.
 //!
+//! `topic` loads the topics that a Kafka sink wrote into a database.
+//!
 //! `query` runs queries of other crates. Loading and queries share only the code for connections.
 //!
 //! Absent here: HTTP, scripts, any file besides the database. An async runtime exists only inside the
@@ -28,6 +30,7 @@ mod query;
 mod sink;
 mod sqlite_files;
 mod sys;
+mod topic;
 
 pub use audit::{
     Audit, AuditRow, LogAccount, Place, RecordCounter, RecordsByStream, SinkAccount, SinkGap, StreamRecords,
@@ -48,4 +51,7 @@ pub use sink::{
     DeclaredStreams, Duplicates, ItemRow, KafkaOptions, LoadFrom, LostTable, PostgresOptions, PostgresUrl,
     ReadItem, Retried, STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally,
     TopicReport, hide_password, topic_reports,
+};
+pub use topic::{
+    PartitionAccount, SentAccount, TopicAudit, TopicLoadCounts, TopicLoadOptions, TopicLoader, audit_topics,
 };

@@ -6,6 +6,7 @@
 //! cursor opens it, the cursor searches again where the log continues.
 
 mod batch;
+mod made;
 mod position;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::schema::{Schema, SchemaId};
 use crate::segment::{SegmentName, SegmentState, read_footer};
 use crate::storage::Storage;
 pub use batch::RecordBatch;
+pub use made::MadeBatch;
 pub use position::Position;
 
 /// A range of records that cannot be read.

@@ -32,6 +32,23 @@ impl LogId {
         Self(Uuid::new_v7(Timestamp::from_unix(&CONTEXT, since.as_secs(), since.subsec_nanos())).into_bytes())
     }
 
+    /// Makes the id of a partition of a topic. Its records are numbered by their offsets, and some offsets
+    /// have no record.
+    ///
+    /// Shape: a UUID version 8 (RFC 9562 section 5.8), from the id of the topic and the partition.
+    pub fn of_partition(topic: [u8; 16], partition: i32) -> Self {
+        let mut bytes = topic;
+        for (byte, part) in bytes[12..].iter_mut().zip(partition.to_be_bytes()) {
+            *byte ^= part;
+        }
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid().into_bytes())
+    }
+
+    /// Returns whether this is the id of a partition of a topic.
+    pub fn is_of_partition(&self) -> bool {
+        Uuid::from_bytes(self.0).get_version_num() == 8
+    }
+
     /// Makes an id from its 16 bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)

@@ -73,7 +73,7 @@ pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use column_type::{ColumnType, ElementType};
 pub use commit::follower::Follower;
 pub use commit::state::Watermark;
-pub use cursor::{Cursor, CursorStep, Gap, Position, RecordBatch};
+pub use cursor::{Cursor, CursorStep, Gap, MadeBatch, Position, RecordBatch};
 pub use deleted::Deleted;
 pub use error::{FormatError, LogError, join_chain};
 pub use event::{DeleteReason, LogEvent};

@@ -1,6 +1,6 @@
 //! The clients of Kafka that the program was built with.
 
-use crate::contract::{Producer, Topics};
+use crate::contract::{Producer, Reader, Topics};
 use crate::error::QueueError;
 use crate::options::{BrokerOptions, Guarantee};
 
@@ -52,6 +52,20 @@ impl Client {
         match self {
             #[cfg(feature = "krafka")]
             Self::Krafka => Ok(Some(Box::new(crate::krafka_topics::KrafkaTopics::open(options)?))),
+            #[cfg(feature = "rdkafka")]
+            Self::Rdkafka => Ok(None),
+        }
+    }
+
+    /// Connects a reader. `None`: the client has only a producer.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses the user.
+    #[cfg_attr(not(feature = "krafka"), expect(unused_variables))]
+    pub fn reader(self, options: &BrokerOptions) -> Result<Option<Box<dyn Reader>>, QueueError> {
+        match self {
+            #[cfg(feature = "krafka")]
+            Self::Krafka => Ok(Some(Box::new(crate::krafka_reader::KrafkaReader::open(options)?))),
             #[cfg(feature = "rdkafka")]
             Self::Rdkafka => Ok(None),
         }

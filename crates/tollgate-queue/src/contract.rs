@@ -1,9 +1,11 @@
-//! The contract of a client of Kafka: a producer, and the calls about topics.
+//! The contract of a client of Kafka: a producer, a reader, and the calls about topics.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 use crate::error::QueueError;
-use crate::record::QueueRecord;
+use crate::record::{QueueRecord, ReadRecord};
 
 /// A producer. It has at most one open transaction.
 ///
@@ -55,6 +57,68 @@ pub trait Topics: Send {
     /// # Errors
     /// The broker does not answer, refuses the user, or a transaction stays open for too long.
     fn table(&mut self, topic: &str, to: ReadTo) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError>;
+}
+
+/// A reader of committed records. It has no consumer group, so the caller keeps the offsets.
+///
+/// After an error, the reader is dropped.
+pub trait Reader: Send {
+    /// Returns the partitions of a topic. `None`: the topic does not exist.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses the user.
+    fn partitions(&mut self, topic: &str) -> Result<Option<TopicPartitions>, QueueError>;
+
+    /// Begins to read these partitions, each at an offset. The earlier partitions are not read any more.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses the user.
+    fn start(&mut self, places: &[(PartitionName, u64)]) -> Result<(), QueueError>;
+
+    /// Returns the next records, each partition in the order of its offsets. Waits for at most `wait`.
+    ///
+    /// # Errors
+    /// The broker does not answer, refuses the user, or has no record at the offset any more.
+    fn poll(&mut self, wait: Duration) -> Result<Vec<ReadRecord>, QueueError>;
+
+    /// Returns the offset of the next read. It may be after markers, which are no records. `None`: the
+    /// partition is not read, or nothing was polled yet.
+    fn next_offset(&mut self, place: &PartitionName) -> Option<u64>;
+}
+
+/// A partition of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartitionName {
+    /// Name of the topic.
+    pub topic: String,
+    /// Number of the partition.
+    pub partition: i32,
+}
+
+impl fmt::Display for PartitionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.partition)
+    }
+}
+
+/// The partitions of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPartitions {
+    /// Id of the topic. A topic that was deleted and made again has another one. Zeros: the broker has none.
+    pub id: [u8; 16],
+    /// The partitions, in order.
+    pub partitions: Vec<PartitionRange>,
+}
+
+/// The offsets of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionRange {
+    /// Number of the partition.
+    pub partition: i32,
+    /// Offset of the first record that the broker has.
+    pub first: u64,
+    /// Offset after the last record that can be read: before the first open transaction.
+    pub end: u64,
 }
 
 /// Where the read of a topic ends.

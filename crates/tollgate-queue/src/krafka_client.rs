@@ -30,8 +30,8 @@ pub(crate) struct KrafkaProducer {
 }
 
 enum Kind {
-    Transactional(TransactionalProducer),
-    Plain(PlainProducer),
+    Transactional(Box<TransactionalProducer>),
+    Plain(Box<PlainProducer>),
 }
 
 /// A connection to brokers, with its runtime.
@@ -65,6 +65,13 @@ impl Connection {
         Ok(Self { kafka, brokers, runtime })
     }
 
+    /// Returns the calls of an administrator.
+    pub(crate) fn admin(&self) -> krafka::admin::AdminClient {
+        // The client makes a task for it.
+        let _entered = self.runtime.enter();
+        self.kafka.admin()
+    }
+
     /// Waits for an answer.
     pub(crate) fn wait<T>(
         &self,
@@ -91,9 +98,9 @@ impl KrafkaProducer {
             match guarantee {
                 Guarantee::Transactions { id } => {
                     let builder = builder.transaction_timeout(options.transaction_timeout);
-                    builder.build_transactional(id.as_str()).await.map(Kind::Transactional)
+                    builder.build_transactional(id.as_str()).await.map(Box::new).map(Kind::Transactional)
                 }
-                Guarantee::Idempotent => builder.build().await.map(Kind::Plain),
+                Guarantee::Idempotent => builder.build().await.map(Box::new).map(Kind::Plain),
             }
         });
         let kind = kind.map_err(|error| failed(&brokers, &error))?;
@@ -269,8 +276,9 @@ pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
             ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
                 QueueError::Aborted { brokers, reason }
             }
-            code if code.is_retriable() => QueueError::Away { brokers, reason },
-            _ => QueueError::Refused { brokers, reason },
+            code if needs_operator(*code) => QueueError::Refused { brokers, reason },
+            // A broker that starts gives many codes, so only those that never pass stop a sink.
+            _ => QueueError::Away { brokers, reason },
         },
         KrafkaError::TransactionAbortable { .. } | KrafkaError::OutOfOrderSequence { .. } => {
             QueueError::Aborted { brokers, reason }
@@ -280,6 +288,20 @@ pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
         }
         _ => QueueError::Away { brokers, reason },
     }
+}
+
+/// Returns whether another try gets the same code until an operator acts.
+fn needs_operator(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::InvalidTopic
+            | ErrorCode::InvalidConfig
+            | ErrorCode::InvalidPartitions
+            | ErrorCode::InvalidRequest
+            | ErrorCode::InvalidTransactionTimeout
+            | ErrorCode::PolicyViolation
+            | ErrorCode::UnsupportedVersion
+    )
 }
 
 fn compression(compression: Compression) -> krafka::Compression {
@@ -319,5 +341,27 @@ fn tls(tls: &Tls) -> krafka::auth::TlsConfig {
             config.with_client_cert(certificate.to_string_lossy(), key.to_string_lossy())
         }
         None => config,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stops_a_sink_only_if_an_operator_has_to_act() {
+        let check = |code, expected: &str| {
+            let error = KrafkaError::broker(code, "text");
+            let found = format!("{:?}", failed("b:1", &error));
+            assert!(found.starts_with(expected), "{code:?}: {found}");
+        };
+        check(ErrorCode::InvalidReplicationFactor, "Away");
+        check(ErrorCode::UnknownServerError, "Away");
+        check(ErrorCode::NotCoordinator, "Away");
+        check(ErrorCode::PolicyViolation, "Refused");
+        check(ErrorCode::InvalidTransactionTimeout, "Refused");
+        check(ErrorCode::ProducerFenced, "Fenced");
+        check(ErrorCode::TransactionalIdAuthorizationFailed, "Denied");
+        check(ErrorCode::InvalidTxnState, "Aborted");
     }
 }

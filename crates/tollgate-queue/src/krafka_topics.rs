@@ -36,18 +36,12 @@ impl KrafkaTopics {
         failed(&self.connection.brokers, error)
     }
 
-    fn admin(&self) -> AdminClient {
-        // The client makes a task for it.
-        let _entered = self.connection.runtime.enter();
-        self.connection.kafka.admin()
-    }
-
     /// Returns the partitions of a topic. `None`: the topic does not exist.
     fn partitions(
         &self,
         topic: &str,
     ) -> Result<Option<Vec<krafka::admin::PartitionDescription>>, QueueError> {
-        let admin = self.admin();
+        let admin = self.connection.admin();
         let mut found = self.connection.wait(admin.describe_topics([topic], Default::default()))?;
         match found.remove(topic) {
             Some(Ok(topic)) => Ok(Some(topic.partitions)),
@@ -62,7 +56,7 @@ impl Topics for KrafkaTopics {
     fn create(&mut self, topics: &[NewTopic]) -> Result<(), QueueError> {
         let made: Result<Vec<_>, _> = topics.iter().map(wire_topic).collect();
         let made = made.map_err(|error| self.failed(&error))?;
-        let admin = self.admin();
+        let admin = self.connection.admin();
         let answers = self.connection.wait(admin.create_topics(made, Default::default()))?;
         for answer in answers.into_values() {
             match answer {
@@ -77,7 +71,7 @@ impl Topics for KrafkaTopics {
         let Some(partitions) = self.partitions(topic)? else { return Ok(None) };
         let resource = ConfigResource::topic(topic);
         let names = DescribeConfigsOptions::default().config_names(vec!["min.insync.replicas".to_owned()]);
-        let admin = self.admin();
+        let admin = self.connection.admin();
         let mut configs = self.connection.wait(admin.describe_configs([resource.clone()], names))?;
         let entries = match configs.remove(&resource) {
             Some(entries) => entries.map_err(|error| self.failed(&error))?,
@@ -94,7 +88,7 @@ impl Topics for KrafkaTopics {
             return Err(QueueError::UnknownTopic { brokers, topic: topic.to_owned() });
         };
         let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
-        let admin = self.admin();
+        let admin = self.connection.admin();
         let reading = read_table(&self.connection.kafka, &admin, topic, (partitions, to), self.open_max);
         self.connection.wait(reading)
     }

@@ -4,6 +4,8 @@
 //! of them, or none. Its transactional id belongs to one writer. A producer that opens with the id of another
 //! one fences it: the broker aborts the open transaction of the older producer, and refuses its later calls.
 //!
+//! [`Reader`] reads committed records at offsets that its caller keeps.
+//!
 //! [`Topics`] makes topics, describes them, and reads a compacted topic as a table of keys and values.
 //!
 //! [`Client`] names the client of Kafka that does this. A build without a feature for a client has only the
@@ -20,6 +22,8 @@ mod error;
 #[cfg(feature = "krafka")]
 mod krafka_client;
 #[cfg(feature = "krafka")]
+mod krafka_reader;
+#[cfg(feature = "krafka")]
 mod krafka_topics;
 mod options;
 #[cfg(feature = "rdkafka")]
@@ -27,7 +31,9 @@ mod rdkafka_client;
 mod record;
 
 pub use client::Client;
-pub use contract::{NewTopic, Producer, ReadTo, TopicCopies, Topics};
+pub use contract::{
+    NewTopic, PartitionName, PartitionRange, Producer, ReadTo, Reader, TopicCopies, TopicPartitions, Topics,
+};
 pub use error::QueueError;
 pub use options::{BrokerOptions, Compression, Guarantee, Sasl, Security, Tls};
-pub use record::QueueRecord;
+pub use record::{QueueRecord, ReadRecord};

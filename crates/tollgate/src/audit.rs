@@ -1,7 +1,8 @@
 //! `tollgate audit`: checks that every record of the log is in the database.
 //!
 //! With `--store`, the records are counted across machines. The machine that wrote a log compares it with a
-//! store. A machine that loads compares the store with its database.
+//! store. A machine that loads compares the store with its database. With `--kafka`, the rows in topics are
+//! counted.
 
 mod counts;
 mod database;
@@ -11,6 +12,7 @@ mod local;
 mod report;
 mod side;
 mod stored;
+mod topics;
 mod walk;
 mod web;
 
@@ -34,6 +36,9 @@ use stored::AuditedStore;
 /// Prints the account of this machine. The exit code is 1 if a record is missing.
 pub(crate) fn run(command: &AuditCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
+    if let Some(brokers) = &command.kafka {
+        return topics::run(&config, brokers, command.json);
+    }
     match &command.place {
         Some(place) => with_store(&config, place, command),
         None => local::run(&config, command.json),

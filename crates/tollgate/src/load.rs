@@ -25,6 +25,7 @@ use crate::control::{RemoteLog, ask};
 use crate::load_end::{OnceEnd, is_left_with_failing, print_end};
 use crate::load_from::LoadFrom;
 use crate::load_report::LoadReporters;
+use crate::load_topics;
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
 use crate::print::{counted, note, problem};
@@ -50,6 +51,9 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     tracing_lines::start()?;
     abort_on_panic();
     let signals = listen_for_signals()?;
+    if let Some(brokers) = command.from.as_deref().and_then(load_topics::brokers_of) {
+        return load_topics::run(&config, sinks, brokers, command.once, &signals);
+    }
     if let Some(place) = &command.from {
         let from = LoadFrom::start(&config, sinks, place, command)?;
         if command.once {

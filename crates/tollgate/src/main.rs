@@ -26,6 +26,7 @@ mod load;
 mod load_end;
 mod load_from;
 mod load_report;
+mod load_topics;
 mod loader;
 mod local_tls;
 mod log;

@@ -30,6 +30,51 @@ const KEEPER: &str = "\"$@\" >out.log 2>&1 </dev/null & echo $!; read _; kill -9
 pub struct KafkaOptions {
     /// More lines of `server.properties`.
     pub lines: Vec<String>,
+    /// A second listener, with TLS and SASL.
+    pub secure: Option<SecureListener>,
+}
+
+/// A listener with TLS and SASL.
+#[derive(Debug, Clone)]
+pub struct SecureListener {
+    /// PEM file with the private key (PKCS #8) and the certificate of the broker.
+    pub pem: PathBuf,
+    /// Name of the only user. It may use PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+    pub user: String,
+    /// Password of the user.
+    pub password: String,
+}
+
+impl SecureListener {
+    fn lines(&self, address: SocketAddr, plain: [SocketAddr; 3]) -> Vec<String> {
+        let Self { pem, user, password } = self;
+        let [broker, controller, link] = plain;
+        let of = |line: String| format!("listener.name.secure.{line}");
+        let jaas = "org.apache.kafka.common.security";
+        vec![
+            format!("listeners=PLAINTEXT://{broker},CONTROLLER://{controller},SECURE://{address}"),
+            format!("advertised.listeners=PLAINTEXT://{link},SECURE://{address}"),
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL"
+                .to_owned(),
+            "inter.broker.listener.name=PLAINTEXT".to_owned(),
+            of("ssl.keystore.type=PEM".to_owned()),
+            of(format!("ssl.keystore.location={}", pem.display())),
+            of("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".to_owned()),
+            of(format!(
+                "plain.sasl.jaas.config={jaas}.plain.PlainLoginModule required user_{user}=\"{password}\";"
+            )),
+            of(format!("scram-sha-256.sasl.jaas.config={jaas}.scram.ScramLoginModule required;")),
+            of(format!("scram-sha-512.sasl.jaas.config={jaas}.scram.ScramLoginModule required;")),
+        ]
+    }
+
+    /// Returns the arguments of the storage tool that make the user.
+    fn users(&self) -> [String; 4] {
+        let Self { user, password, .. } = self;
+        let scram = |name: &str| format!("{name}=[name={user},password={password}]");
+        let add = || "--add-scram".to_owned();
+        [add(), scram("SCRAM-SHA-256"), add(), scram("SCRAM-SHA-512")]
+    }
 }
 
 /// A broker in a folder.
@@ -38,6 +83,8 @@ pub struct Kafka {
     jars: PathBuf,
     /// Address of the broker itself.
     broker: SocketAddr,
+    /// Address of the listener with TLS and SASL. Nothing listens there without one.
+    secure: SocketAddr,
     link: Link,
     /// The keeper, and the id of the broker.
     process: Option<(Child, Pid)>,
@@ -50,14 +97,18 @@ impl Kafka {
     /// The jars are not installed, or the broker ends.
     pub fn start(folder: &Path, options: &KafkaOptions) -> Self {
         let link = Link::open();
-        let [broker, controller] = [free_address(), free_address()];
+        let [broker, controller, secure] = [free_address(), free_address(), free_address()];
         fs::create_dir_all(folder).expect("a folder for the broker");
-        let lines = properties(folder, broker, controller, link.address(), &options.lines);
+        let plain = [broker, controller, link.address()];
+        let secure_lines = options.secure.iter().flat_map(|listener| listener.lines(secure, plain));
+        let more: Vec<_> = secure_lines.chain(options.lines.iter().cloned()).collect();
+        let lines = properties(folder, plain, &more);
         fs::write(folder.join("server.properties"), lines).expect("write server.properties");
         link.lead_to(broker);
-        let mut kafka = Self { folder: folder.to_owned(), jars: jars(), broker, link, process: None };
+        let mut kafka = Self { folder: folder.to_owned(), jars: jars(), broker, secure, link, process: None };
         let format = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", "server.properties"];
-        let done = kafka.java(&format).output().expect("run java: install default-jre-headless");
+        let users = options.secure.iter().flat_map(SecureListener::users);
+        let done = kafka.java(&format).args(users).output().expect("run java: install default-jre-headless");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         kafka.run();
         kafka
@@ -98,6 +149,11 @@ impl Kafka {
     /// Returns the address for clients, `host:port`. It leads through the link.
     pub fn address(&self) -> String {
         self.link.address().to_string()
+    }
+
+    /// Returns the address of the listener with TLS and SASL.
+    pub fn secure_address(&self) -> String {
+        self.secure.to_string()
     }
 
     /// Returns the link between clients and broker.
@@ -163,13 +219,8 @@ impl Drop for Kafka {
     }
 }
 
-fn properties(
-    folder: &Path,
-    broker: SocketAddr,
-    controller: SocketAddr,
-    link: SocketAddr,
-    more: &[String],
-) -> String {
+/// Returns the text of `server.properties`. A later line replaces an earlier one with the same name.
+fn properties(folder: &Path, [broker, controller, link]: [SocketAddr; 3], more: &[String]) -> String {
     let mut lines = vec![
         "process.roles=broker,controller".to_owned(),
         "node.id=1".to_owned(),

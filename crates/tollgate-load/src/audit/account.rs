@@ -48,7 +48,7 @@ pub(super) fn account(
         let in_row = rows.get(stream).map_or(0, AuditRow::accounted);
         not_taken += passed.saturating_add(found.after()).saturating_sub(in_row);
     }
-    let passed = counts.map_or(0, |counts| counts.position.last.0.saturating_sub(counts.start.0));
+    let passed = counts.map_or(0, |counts| records_passed(counts, known_records));
     if let Some(missing) = passed.checked_sub(known_records).filter(|missing| *missing > 0) {
         let row = row_of(&mut rows, log, STREAM_UNKNOWN);
         row.missing = row.missing.saturating_add(missing);
@@ -59,6 +59,15 @@ pub(super) fn account(
     rows.retain(|row| row.accounted() > 0);
     count_ingested(&mut rows, known_records.saturating_sub(passed));
     LogAccount { rows, not_taken }
+}
+
+/// Returns the number of records up to the position. Some offsets of a topic have no record.
+fn records_passed(counts: &LogCounts, known: u64) -> u64 {
+    if counts.log.is_of_partition() {
+        let missing = counts.gaps.iter().map(|gap| gap.first.count_to(gap.last));
+        return missing.fold(known, u64::saturating_add);
+    }
+    counts.position.last.0.saturating_sub(counts.start.0)
 }
 
 /// Returns the number of records up to the position that an operator gave up.

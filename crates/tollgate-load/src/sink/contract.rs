@@ -187,3 +187,23 @@ pub trait Sink: Send {
     /// The database fails. All committed rows are kept.
     fn tidy(&mut self, bytes: u64) -> Result<(), SinkError>;
 }
+
+/// A sink that loads topics of a queue. A partition of a topic is a log whose records are numbered by their
+/// offsets, and which has records of other logs.
+pub(crate) trait TopicSink: Sink {
+    /// Counts records that the log has twice. The next batch does not contain these records.
+    fn repeated(&mut self, stream: &str, count: u64);
+
+    /// Returns the origins of a log: the last record that was loaded of each other log whose records this
+    /// log has. A topic has records of several logs.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn origins(&mut self, log: LogId) -> Result<BTreeMap<LogId, Sequence>, SinkError>;
+
+    /// Notes the last record of an origin, in the open transaction.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn pass(&mut self, origin: LogId, last: Sequence) -> Result<(), SinkError>;
+}

@@ -19,6 +19,7 @@ mod leases;
 mod message;
 mod options;
 mod rejects;
+mod schemas;
 mod state;
 mod topics;
 mod writer;
@@ -33,11 +34,14 @@ use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
 use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
-use chunk::{KafkaChunk, Row};
+use chunk::KafkaChunk;
 use state::gap_entry;
 
 pub(super) use leases::NoLeases;
+pub(crate) use message::RowHead;
 pub use options::{Duplicates, KafkaOptions};
+pub(crate) use schemas::TopicSchemas;
+pub(crate) use topics::{SentCounts, read_sent};
 pub use topics::{TopicReport, topic_reports};
 pub(super) use topics::{check, read_counts, read_positions};
 pub(super) use writer::KafkaSink;
@@ -95,14 +99,7 @@ impl Sink for KafkaSink {
                         (record.schema.stream(), Refused::at_ingest(reason, item))
                     }
                     RecordBody::Row(values) => {
-                        let stream = record.schema.stream();
-                        let topic = self.topic(stream)?;
-                        chunk.rows.push(Row {
-                            sequence,
-                            stream: stream.to_owned(),
-                            record: message::row(&topic, log, sequence, record.schema, values),
-                            window: record.schema.key().map(|(_, window)| window),
-                        });
+                        self.add_row(&mut chunk, sequence, record.schema, values)?;
                         continue;
                     }
                 },

@@ -22,9 +22,12 @@ mod write_rules;
 
 pub(crate) use accounts::LogCounts;
 pub use contract::Sink;
+pub(crate) use contract::TopicSink;
 pub use declared::DeclaredStreams;
+pub(crate) use item::{parse, with_value};
 pub use json::ItemRow;
 pub use kafka::{Duplicates, KafkaOptions, TopicReport, topic_reports};
+pub(crate) use kafka::{RowHead, SentCounts, TopicSchemas, read_sent};
 pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;

@@ -8,7 +8,7 @@ use tollgate_log::{LogId, Position};
 
 use super::accounts::LogCounts;
 use super::after::AfterLoad;
-use super::contract::Sink;
+use super::contract::{Sink, TopicSink};
 use super::declared::DeclaredStreams;
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
@@ -106,13 +106,27 @@ impl SinkOptions {
         }
     }
 
-    /// Opens the sink for writing.
-    pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
-        let rules = WriteRules {
+    fn rules(&self) -> WriteRules {
+        WriteRules {
             after: self.after_load.clone().map(AfterLoad::new),
             rejects_max: self.rejects_max,
             declared: self.declared.clone(),
-        };
+        }
+    }
+
+    /// Opens the sink to load topics into it. `None`: the sink writes topics itself.
+    pub(crate) fn open_for_topics(&self) -> Result<Option<Box<dyn TopicSink>>, SinkError> {
+        let (name, rules) = (&self.name, self.rules());
+        Ok(Some(match &self.kind {
+            SinkKind::Sqlite { path } => Box::new(SqliteSink::open(path, name, rules)?),
+            SinkKind::Postgres(options) => Box::new(PostgresSink::open(options, name, rules)?),
+            SinkKind::Kafka(_) => return Ok(None),
+        }))
+    }
+
+    /// Opens the sink for writing.
+    pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
+        let rules = self.rules();
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),

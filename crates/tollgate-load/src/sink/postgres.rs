@@ -25,6 +25,7 @@ mod lost;
 mod names;
 mod numeric;
 mod options;
+mod origins;
 mod refusals;
 mod retry;
 mod session;
@@ -36,7 +37,7 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
-use super::contract::Sink;
+use super::contract::{Sink, TopicSink};
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
 use super::tally::{LostTable, StreamTallies, Tally};
@@ -380,5 +381,24 @@ impl Sink for PostgresSink {
     /// Does nothing, because the autovacuum of PostgreSQL does the maintenance.
     fn tidy(&mut self, _bytes: u64) -> Result<(), SinkError> {
         Ok(())
+    }
+}
+
+impl TopicSink for PostgresSink {
+    fn repeated(&mut self, stream: &str, count: u64) {
+        if let Some(chunk) = &mut self.chunk {
+            chunk.counts.add(stream, Tally { duplicates: count, ..Tally::default() });
+        }
+    }
+
+    fn origins(&mut self, log: LogId) -> Result<BTreeMap<LogId, Sequence>, SinkError> {
+        origins::read(&mut self.session, &self.options, &self.name, log)
+            .map_err(self.at("read the origins of a log"))
+    }
+
+    fn pass(&mut self, origin: LogId, last: Sequence) -> Result<(), SinkError> {
+        let Some(chunk) = &self.chunk else { return Ok(()) };
+        origins::write(&mut self.session, &self.options, &self.name, chunk.log, (origin, last))
+            .map_err(self.at("note the origin of records"))
     }
 }

@@ -26,6 +26,7 @@ mod keys;
 mod leases;
 mod lost;
 mod moved;
+mod origins;
 mod parents;
 mod positions;
 mod record_writer;
@@ -39,7 +40,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
-use super::contract::Sink;
+use super::contract::{Sink, TopicSink};
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
 use super::tally::{LostTable, StreamTallies, Tally};
@@ -264,6 +265,24 @@ impl Sink for SqliteSink {
             .map_err(self.failed("read"))?;
         self.warn_of_large_wal(wal_frames, page_bytes);
         Ok(())
+    }
+}
+
+impl TopicSink for SqliteSink {
+    fn repeated(&mut self, stream: &str, count: u64) {
+        if let Some(chunk) = &mut self.chunk {
+            chunk.counts.add(stream, Tally { duplicates: count, ..Tally::default() });
+        }
+    }
+
+    fn origins(&mut self, log: LogId) -> Result<BTreeMap<LogId, Sequence>, SinkError> {
+        origins::read(&self.connection, &self.name, log).map_err(self.failed("read the origins of a log"))
+    }
+
+    fn pass(&mut self, origin: LogId, last: Sequence) -> Result<(), SinkError> {
+        let Some(chunk) = &self.chunk else { return Ok(()) };
+        origins::write(&self.connection, &self.name, &chunk.log_text, (origin, last))
+            .map_err(self.failed("note the origin of records"))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    files, fixed_reply, hsts, kafka, listen, log, otlp, proxy, route_limits, routes, rules, script, server, ship,
-    ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
+    files, fixed_reply, hsts, kafka, listen, log, otlp, proxy, route_limits, routes, rules, script, server,
+    ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.

@@ -1,10 +1,12 @@
 //! The open load: rows and entries that a transaction will bring to the topics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_log::{Gap, LogId, RecordBatch, Sequence};
+use tollgate_log::{Gap, LogId, RecordBatch, Schema, Sequence};
 use tollgate_queue::QueueRecord;
 
+use super::schemas::{TopicSchemas, hash};
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::{StreamTallies, Tally};
 
@@ -31,6 +33,10 @@ pub(super) struct KafkaChunk {
     pub(super) gaps: Vec<Gap>,
     pub(super) counts: StreamTallies,
     pub(super) refusals: Refusals,
+    /// The schemas of its rows, with their hashes.
+    pub(super) hashes: Vec<(Arc<Schema>, String)>,
+    /// Schemas that get their entry by this load.
+    pub(super) schemas: TopicSchemas,
 }
 
 impl KafkaChunk {
@@ -45,6 +51,8 @@ impl KafkaChunk {
             gaps: Vec::new(),
             counts: StreamTallies::default(),
             refusals: Refusals::new(log, rejects_max),
+            hashes: Vec::new(),
+            schemas: TopicSchemas::default(),
         }
     }
 
@@ -59,6 +67,17 @@ impl KafkaChunk {
         if self.node.is_none() && !batch.node().is_empty() {
             self.node = Some(batch.node().to_owned());
         }
+    }
+
+    /// Returns the hash of a schema.
+    pub(super) fn hash(&mut self, schema: &Arc<Schema>) -> String {
+        let known = self.hashes.iter().find(|(known, _)| Arc::ptr_eq(known, schema));
+        if let Some((_, hash)) = known {
+            return hash.clone();
+        }
+        let hash = hash(schema);
+        self.hashes.push((schema.clone(), hash.clone()));
+        hash
     }
 
     /// Counts the rows, which are in the topics now.

@@ -5,15 +5,17 @@
 //! | `sink/SINK` | since when the sink exists |
 //! | `position/SINK/LOG` | the position, and the counters of each stream |
 //! | `gap/SINK/LOG/FIRST` | the last record of the gap, and its reason |
+//! | `schema/SINK/HASH` | the columns of the rows with this hash, and their topic |
 //!
 //! All entries of a log are in one partition, in the order of the transactions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 use tollgate_queue::QueueRecord;
 
+use super::schemas::TopicSchemas;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::tally::StreamTallies;
 
@@ -29,6 +31,7 @@ pub(super) const PARTITIONS: i32 = 8;
 pub(super) struct State {
     pub(super) is_enrolled: bool,
     pub(super) logs: BTreeMap<LogId, LogState>,
+    pub(super) schemas: TopicSchemas,
 }
 
 /// The bookkeeping of one log.
@@ -124,7 +127,7 @@ impl State {
             let (kind, owner) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             if owner == sink {
                 let value = serde_json::from_slice(value).unwrap_or_default();
-                state.take(kind, parts.collect(), &value).ok_or_else(|| key.into_owned())?;
+                state.take(kind, &parts.collect::<Vec<_>>(), &value).ok_or_else(|| key.into_owned())?;
             }
         }
         for log in state.logs.values_mut() {
@@ -133,10 +136,20 @@ impl State {
         Ok(state)
     }
 
-    fn take(&mut self, kind: &str, place: Vec<&str>, value: &Json) -> Option<()> {
-        if kind == "sink" {
-            self.is_enrolled = true;
-            return Some(());
+    /// Returns the names of the sinks that have entries.
+    pub(super) fn sinks(table: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeSet<String> {
+        let owner = |key: &Vec<u8>| String::from_utf8_lossy(key).split('/').nth(1).map(str::to_owned);
+        table.keys().filter_map(owner).collect()
+    }
+
+    fn take(&mut self, kind: &str, place: &[&str], value: &Json) -> Option<()> {
+        match kind {
+            "sink" => {
+                self.is_enrolled = true;
+                return Some(());
+            }
+            "schema" => return self.schemas.take(place.first()?, value),
+            _ => {}
         }
         let log: LogId = place.first()?.parse().ok()?;
         let state = self.logs.entry(log).or_insert_with(|| LogState::new(log));
@@ -165,7 +178,7 @@ pub(super) fn gap_entry(sink: &str, log: LogId, gap: &Gap, is_kept: bool) -> Que
     entry(sink, Some(log), &key, is_kept.then_some(&value))
 }
 
-fn entry(sink: &str, log: Option<LogId>, key: &str, value: Option<&Json>) -> QueueRecord {
+pub(super) fn entry(sink: &str, log: Option<LogId>, key: &str, value: Option<&Json>) -> QueueRecord {
     QueueRecord {
         topic: POSITIONS.to_owned(),
         partition: Some(partition_of(sink, log)),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use tollgate_log::{LogId, Position, Schema};
-use tollgate_queue::{Client, ReadTo, TopicCopies, Topics};
+use tollgate_queue::{BrokerOptions, Client, ReadTo, TopicCopies, Topics};
 
 use super::failure::failed;
 use super::options::KafkaOptions;
+use super::schemas::TopicSchemas;
 use super::state::{POSITIONS, State};
 use crate::error::SinkError;
 use crate::sink::accounts::LogCounts;
@@ -31,7 +32,7 @@ pub fn topic_reports<'a>(
     options: &KafkaOptions,
     streams: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<TopicReport>, SinkError> {
-    let (_, mut topics) = connect(options)?;
+    let (_, mut topics) = connect(&options.broker)?;
     let names: std::collections::BTreeSet<_> = streams.map(|stream| options.topic_of(stream)).collect();
     let mut report = |topic: String| {
         let copies = topics.copies(&topic).map_err(failed("describe a topic", None))?;
@@ -41,18 +42,21 @@ pub fn topic_reports<'a>(
 }
 
 /// Connects to a cluster.
-pub(super) fn connect(options: &KafkaOptions) -> Result<(Client, Box<dyn Topics>), SinkError> {
+pub(super) fn connect(broker: &BrokerOptions) -> Result<(Client, Box<dyn Topics>), SinkError> {
     let client = Client::of_sinks().ok_or(SinkError::NoQueue)?;
-    let topics = client.topics(&options.broker).map_err(failed("connect", None))?;
+    let topics = client.topics(broker).map_err(failed("connect", None))?;
     Ok((client, topics.ok_or(SinkError::NoQueue)?))
 }
 
-/// Checks the names of the topics. A topic has no columns, so every row fits it.
+/// Checks the names of the topics, and whether a broker answers this user. A topic has no columns, so every
+/// row fits it.
 pub(in crate::sink) fn check<'a>(
     options: &KafkaOptions,
     mut streams: impl Iterator<Item = &'a Schema>,
 ) -> Result<(), SinkError> {
-    streams.try_for_each(|schema| check_name(options, schema.stream()))
+    streams.try_for_each(|schema| check_name(options, schema.stream()))?;
+    let (_, mut topics) = connect(&options.broker)?;
+    topics.copies(POSITIONS).map(drop).map_err(failed("find a topic", None))
 }
 
 /// Checks the name of the topic of a stream.
@@ -87,8 +91,36 @@ pub(in crate::sink) fn read_counts(options: &KafkaOptions, sink: &str) -> Result
     Ok(logs.map(|state| state.counts).collect())
 }
 
+/// The bookkeeping of a sink that writes topics, for a reader of the topics.
+#[derive(Debug)]
+pub(crate) struct SentCounts {
+    /// The logs, with the number of rows of each stream.
+    pub(crate) logs: Vec<LogCounts>,
+    /// The schemas of the rows, with their topics.
+    pub(crate) schemas: TopicSchemas,
+}
+
+/// Reads the bookkeeping of all sinks that write topics of a cluster, by name.
+///
+/// # Errors
+/// The broker does not answer, or refuses the user.
+pub(crate) fn read_sent(broker: &BrokerOptions) -> Result<BTreeMap<String, SentCounts>, SinkError> {
+    let (_, mut topics) = connect(broker)?;
+    let failed = failed("read the positions", None);
+    if topics.copies(POSITIONS).map_err(&failed)?.is_none() {
+        return Ok(BTreeMap::new());
+    }
+    let table = topics.table(POSITIONS, ReadTo::Stable).map_err(&failed)?;
+    let read = |sink: String| {
+        let State { logs, schemas, .. } = state_of(&sink, &table)?;
+        let logs = logs.into_values().filter(|state| state.has_position).map(|state| state.counts);
+        Ok((sink, SentCounts { logs: logs.collect(), schemas }))
+    };
+    State::sinks(&table).into_iter().map(read).collect()
+}
+
 fn read_state(options: &KafkaOptions, sink: &str) -> Result<State, SinkError> {
-    let (_, mut topics) = connect(options)?;
+    let (_, mut topics) = connect(&options.broker)?;
     let failed = failed("read the positions", None);
     if topics.copies(POSITIONS).map_err(&failed)?.is_none() {
         return Ok(State::default());

@@ -1,16 +1,21 @@
 //! The open sink: its producers, its view of the bookkeeping, and its transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tollgate_log::{LogId, Position, Sequence};
-use tollgate_queue::{Client, Guarantee, NewTopic, Producer, QueueError, QueueRecord, ReadTo, Topics};
+use tollgate_log::{LogId, Position, Schema, Sequence, Value};
+use tollgate_queue::{
+    Client, Guarantee, NewTopic, Producer, QueueError, QueueRecord, ReadTo, TopicCopies, Topics,
+};
 use tollgate_value::timestamp_text;
 
 use super::chunk::{KafkaChunk, Row};
 use super::failure::failed;
+use super::message::{self, RowHeaders, RowTopic};
 use super::options::KafkaOptions;
 use super::state::{LogState, PARTITIONS, POSITIONS, REJECTS, State, sink_entry};
-use super::{message, rejects, topics};
+use super::{rejects, topics};
 use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sink::key::Key;
@@ -19,6 +24,10 @@ use crate::sink::tally::{StreamTallies, Tally};
 
 /// Number of open producers. Each has connections of its own, so logs that were loaded long ago lose theirs.
 const PRODUCERS_MAX: usize = 8;
+
+/// How long a topic that the sink may not make has to be missing, until the sink stops.
+const TOPIC_PATIENCE: Duration = Duration::from_secs(5);
+const TOPIC_PAUSE: Duration = Duration::from_millis(200);
 
 /// A Kafka cluster as a sink.
 pub(crate) struct KafkaSink {
@@ -31,14 +40,14 @@ pub(crate) struct KafkaSink {
     /// One producer for each log that was loaded recently.
     pub(super) producers: BTreeMap<LogId, Box<dyn Producer>>,
     pub(super) chunk: Option<KafkaChunk>,
-    /// Topics that exist.
-    found: BTreeSet<String>,
+    /// Topics that exist, with the number of their partitions.
+    found: BTreeMap<String, i32>,
 }
 
 impl KafkaSink {
     /// Opens a sink, and makes its topics of bookkeeping.
     pub(crate) fn open(options: &KafkaOptions, name: &str, rejects_max: u64) -> Result<Self, SinkError> {
-        let (client, topics) = topics::connect(options)?;
+        let (client, topics) = topics::connect(&options.broker)?;
         let mut sink = Self {
             options: options.clone(),
             name: name.to_owned(),
@@ -48,7 +57,7 @@ impl KafkaSink {
             state: State::default(),
             producers: BTreeMap::new(),
             chunk: None,
-            found: BTreeSet::new(),
+            found: BTreeMap::new(),
         };
         let compacted = [POSITIONS, REJECTS].map(|name| NewTopic {
             name: name.to_owned(),
@@ -67,7 +76,7 @@ impl KafkaSink {
     }
 
     /// Returns the topic of a stream, and makes it if it does not exist.
-    pub(super) fn topic(&mut self, stream: &str) -> Result<String, SinkError> {
+    fn topic(&mut self, stream: &str) -> Result<RowTopic, SinkError> {
         let name = self.options.topic_of(stream);
         let topic = NewTopic {
             name: name.clone(),
@@ -75,28 +84,73 @@ impl KafkaSink {
             replication: self.replication(),
             settings: Vec::new(),
         };
-        self.make(topic)?;
-        Ok(name)
+        let partitions = self.make(topic)?;
+        Ok(RowTopic { name, partitions })
+    }
+
+    /// Adds a row to a load, and the entry of its schema if the topic of positions lacks it.
+    pub(super) fn add_row(
+        &mut self,
+        chunk: &mut KafkaChunk,
+        sequence: Sequence,
+        schema: &Arc<Schema>,
+        values: &[Value<'_>],
+    ) -> Result<(), SinkError> {
+        let (stream, hash, log) = (schema.stream(), chunk.hash(schema), chunk.log);
+        let topic = self.topic(stream)?;
+        if self.state.schemas.get(&hash).is_none() && chunk.schemas.get(&hash).is_none() {
+            let number = self.state.schemas.next_number().max(chunk.schemas.next_number());
+            let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
+            chunk.entries.push(entry);
+        }
+        let is_late = chunk.filled.is_some();
+        let (key, value) = message::content(schema, values);
+        let headers = RowHeaders { log, sequence, stream, schema: &hash, is_late };
+        chunk.rows.push(Row {
+            sequence,
+            stream: stream.to_owned(),
+            record: topic.record(key, value, &headers),
+            window: schema.key().map(|(_, window)| window),
+        });
+        Ok(())
     }
 
     fn replication(&self) -> Option<i16> {
         i16::try_from(self.options.replication).ok().filter(|count| *count > 0)
     }
 
-    fn make(&mut self, topic: NewTopic) -> Result<(), SinkError> {
-        if self.found.contains(&topic.name) {
-            return Ok(());
+    /// Finds or makes a topic. Returns the number of its partitions.
+    fn make(&mut self, topic: NewTopic) -> Result<i32, SinkError> {
+        if let Some(partitions) = self.found.get(&topic.name) {
+            return Ok(*partitions);
         }
         let failed = failed("find a topic", None);
-        if self.topics.copies(&topic.name).map_err(&failed)?.is_none() {
-            if !self.options.makes_topics {
+        let partitions = match self.look_for(&topic.name).map_err(&failed)? {
+            Some(copies) => i32::try_from(copies.partitions).unwrap_or(i32::MAX),
+            None if !self.options.makes_topics => {
                 let brokers = self.options.broker.brokers.clone();
                 return Err(failed(QueueError::UnknownTopic { brokers, topic: topic.name }));
             }
-            self.topics.create(std::slice::from_ref(&topic)).map_err(&failed)?;
+            None => {
+                self.topics.create(std::slice::from_ref(&topic)).map_err(&failed)?;
+                topic.partitions
+            }
+        };
+        self.found.insert(topic.name, partitions);
+        Ok(partitions)
+    }
+
+    /// Describes a topic. If the sink may not make it, a missing topic is looked for again, because a broker
+    /// that starts may not know its topics yet.
+    fn look_for(&mut self, topic: &str) -> Result<Option<TopicCopies>, QueueError> {
+        let begun = Instant::now();
+        loop {
+            let copies = self.topics.copies(topic)?;
+            if copies.is_some() || self.options.makes_topics || begun.elapsed() > TOPIC_PATIENCE {
+                return Ok(copies);
+            }
+            std::thread::sleep(TOPIC_PAUSE);
         }
-        self.found.insert(topic.name);
-        Ok(())
     }
 
     /// Reads the bookkeeping, without a wait for open transactions. So a position may be an old one. The next
@@ -165,6 +219,7 @@ impl KafkaSink {
         };
         chunk.count_rows();
         self.state.logs.insert(log, state);
+        self.state.schemas.extend(std::mem::take(&mut chunk.schemas));
         Ok(chunk.counts)
     }
 
@@ -238,6 +293,10 @@ impl KafkaSink {
                 producer.abort().map_err(&failed)?;
                 return Ok(Sent::TooLarge(places));
             }
+            // The topic was found before. The next opening of the sink looks for it, or makes it.
+            Err(QueueError::UnknownTopic { brokers, topic }) => {
+                return Err(failed(QueueError::Away { brokers, reason: format!("topic {topic:?} is gone") }));
+            }
             Err(error) => return Err(failed(error)),
         }
         producer.commit().map_err(&failed)?;
@@ -286,13 +345,9 @@ impl KafkaSink {
                 continue;
             };
             let topic = self.topic(&reject.stream)?;
-            let row = QueueRecord {
-                topic,
-                partition: None,
-                key: reject.key.map(|key| key.bytes.into_vec()),
-                value: Some(item),
-                headers: message::headers(log, sequence, &reject.stream, String::new()),
-            };
+            let schema = self.state.schemas.newest(&reject.stream).unwrap_or_default();
+            let headers = RowHeaders { log, sequence, stream: &reject.stream, schema, is_late: true };
+            let row = topic.record(reject.key.map(|key| key.bytes.into_vec()), item, &headers);
             let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
             let count = state.counts.streams.entry(reject.stream.clone()).or_default();
             count.rejected = count.rejected.saturating_sub(1);

@@ -22,7 +22,7 @@ const META: &str = "meta";
 /// Name of the table of leases.
 pub(super) const LEASES: &str = "leases";
 
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 12] = [
     (META, "version bigint NOT NULL"),
     ("sinks", "sink text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now()"),
     (
@@ -50,6 +50,7 @@ const TABLES: [(&str, &str); 11] = [
         "sink text, log uuid, first bigint, last bigint NOT NULL, reason text NOT NULL, \
          since timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log, first)",
     ),
+    ("origins", "sink text, log uuid, origin uuid, last bigint NOT NULL, PRIMARY KEY (sink, log, origin)"),
     (
         "keys",
         "sink text, stream text, key bytea, log uuid NOT NULL, sequence bigint NOT NULL, \

@@ -72,6 +72,13 @@ pub(super) const TABLES: &str = "
         since TEXT NOT NULL,
         PRIMARY KEY (sink, log, first)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tollgate_origins (
+        sink TEXT NOT NULL,
+        log TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        last INTEGER NOT NULL,
+        PRIMARY KEY (sink, log, origin)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_columns (
         stream TEXT NOT NULL,
         name TEXT NOT NULL COLLATE NOCASE,

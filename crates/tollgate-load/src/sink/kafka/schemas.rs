@@ -1,0 +1,150 @@
+//! The schemas of rows in topics: entries of the topic of positions, as JSON. A row has the hash of its schema
+//! in a header, so a loader of the topic knows the type of each column.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
+use tollgate_queue::QueueRecord;
+
+use super::state::{entry, fnv};
+
+/// Name of the column with the key. It is in no table.
+const KEY_COLUMN: &str = "(key)";
+
+/// A schema, and the topic with its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopicSchema {
+    /// Name of the topic.
+    pub(crate) topic: String,
+    /// Number among the schemas of the sink. A later schema has a higher one.
+    pub(super) number: u64,
+    /// The columns. All of them are stored in the value or in the key.
+    pub(crate) schema: Arc<Schema>,
+}
+
+/// The schemas of a sink, by hash.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TopicSchemas(pub(super) BTreeMap<String, TopicSchema>);
+
+impl TopicSchemas {
+    /// Returns the schema with this hash.
+    pub(crate) fn get(&self, hash: &str) -> Option<&TopicSchema> {
+        self.0.get(hash)
+    }
+
+    /// Returns all schemas.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &TopicSchema> {
+        self.0.values()
+    }
+
+    /// Adds the schemas of another sink.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns the hash of the newest schema of a stream.
+    pub(super) fn newest(&self, stream: &str) -> Option<&str> {
+        let of_stream = self.0.iter().filter(|(_, known)| known.schema.stream() == stream);
+        of_stream.max_by_key(|(_, known)| known.number).map(|(hash, _)| hash.as_str())
+    }
+
+    /// Returns the number of the next schema.
+    pub(super) fn next_number(&self) -> u64 {
+        self.0.values().map(|known| known.number + 1).max().unwrap_or_default()
+    }
+
+    /// Adds a schema. Returns its entry.
+    pub(super) fn add(
+        &mut self,
+        number: u64,
+        (sink, topic): (&str, &str),
+        hash: &str,
+        schema: &Schema,
+    ) -> QueueRecord {
+        let columns: Vec<_> = schema
+            .table_columns()
+            .map(|column| Json::from(vec![column.name.clone(), column.kind.name().into_owned()]))
+            .collect();
+        let window_ms = window_ms(schema);
+        let value = json!({
+            "number": number,
+            "stream": schema.stream(),
+            "topic": topic,
+            "columns": columns,
+            "key_window_ms": window_ms,
+        });
+        let known = TopicSchema { topic: topic.to_owned(), number, schema: Arc::new(schema.clone()) };
+        self.0.insert(hash.to_owned(), known);
+        entry(sink, None, &format!("schema/{sink}/{hash}"), Some(&value))
+    }
+
+    /// Reads the value of an entry. `None`: no version of this program writes such a value.
+    pub(super) fn take(&mut self, hash: &str, value: &Json) -> Option<()> {
+        let mut columns = Vec::new();
+        for column in value["columns"].as_array()? {
+            let (name, kind) = (column[0].as_str()?.to_owned(), ColumnType::from_name(column[1].as_str()?)?);
+            columns.push(Column { name, kind, origin: ColumnOrigin::Stored });
+        }
+        if let Some(window_ms) = value["key_window_ms"].as_u64() {
+            let origin = ColumnOrigin::Key { window_ms };
+            columns.push(Column { name: KEY_COLUMN.to_owned(), kind: ColumnType::Bytes, origin });
+        }
+        let schema = Arc::new(Schema::new(value["stream"].as_str()?, columns).ok()?);
+        let (topic, number) = (value["topic"].as_str()?.to_owned(), value["number"].as_u64()?);
+        self.0.insert(hash.to_owned(), TopicSchema { topic, number, schema });
+        Some(())
+    }
+}
+
+/// Returns a hash that changes with the stream, the name or type of a column, or the window of the key.
+pub(super) fn hash(schema: &Schema) -> String {
+    let columns = schema.table_columns().map(|column| format!("{}:{}\n", column.name, column.kind.name()));
+    let text = format!("{}\n{}{:?}", schema.stream(), columns.collect::<String>(), window_ms(schema));
+    format!("{:016x}", fnv(text.into_bytes()))
+}
+
+fn window_ms(schema: &Schema) -> Option<u64> {
+    schema.columns().iter().find_map(|column| match column.origin {
+        ColumnOrigin::Key { window_ms } => Some(window_ms),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(name: &str, kind: &str) -> Column {
+        let kind = ColumnType::from_name(kind).unwrap();
+        Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
+    }
+
+    #[test]
+    fn a_schema_is_read_as_it_was_written_and_its_hash_names_it() {
+        let key = Column {
+            name: KEY_COLUMN.to_owned(),
+            kind: ColumnType::Bytes,
+            origin: ColumnOrigin::Key { window_ms: 60_000 },
+        };
+        let plain = vec![column("n", "int"), column("price", "decimal(12,2)[]")];
+        let keyed = [plain.clone(), vec![key]].concat();
+        let mut schemas = TopicSchemas::default();
+        let mut hashes = Vec::new();
+        for columns in [plain, keyed] {
+            let schema = Schema::new("visits", columns).unwrap();
+            let hash = hash(&schema);
+            let record = schemas.add(schemas.next_number(), ("bus", "tg.visits"), &hash, &schema);
+            let value: Json = serde_json::from_slice(&record.value.unwrap()).unwrap();
+            let mut read = TopicSchemas::default();
+            read.take(&hash, &value).unwrap();
+            assert_eq!(read.get(&hash), schemas.get(&hash));
+            assert_eq!(*read.get(&hash).unwrap().schema, schema);
+            hashes.push(hash);
+        }
+        assert_ne!(hashes[0], hashes[1]);
+        assert_eq!(schemas.newest("visits"), Some(hashes[1].as_str()));
+        assert_eq!(schemas.newest("others"), None);
+    }
+}

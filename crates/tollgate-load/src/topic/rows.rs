@@ -1,0 +1,157 @@
+//! Records of one partition as batches for a sink.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_log::{
+    BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, LogId, MadeBatch, RowEncoder, Schema, Sequence,
+    Value,
+};
+use tollgate_queue::{PartitionName, ReadRecord};
+
+use super::number_of;
+use super::places::Place;
+use crate::error::SinkError;
+use crate::sink::{RowHead, STREAM_UNKNOWN, Taken, TopicSchemas, TopicSink, parse, with_value};
+
+/// Number of neighbouring records whose rejects are counted together.
+const SEGMENT_RECORDS: u64 = 100_000;
+
+/// A load of one partition.
+pub(super) struct Chunk<'a> {
+    name: &'a PartitionName,
+    log: LogId,
+    origins: &'a BTreeMap<LogId, Sequence>,
+    schemas: &'a TopicSchemas,
+    taken: &'a Taken,
+    /// The last record of each origin in this load.
+    passed: BTreeMap<LogId, Sequence>,
+}
+
+/// What becomes of a record.
+enum Fate<'a> {
+    Row(&'a RowHead, &'a Arc<Schema>),
+    /// A record that no version of this program wrote.
+    Foreign,
+    /// The sink does not take the stream.
+    NotTaken(&'a str),
+    /// The same row was in the partition before.
+    Repeated(&'a str),
+}
+
+impl<'a> Chunk<'a> {
+    pub(super) fn new(
+        name: &'a PartitionName,
+        place: &'a Place,
+        schemas: &'a TopicSchemas,
+        taken: &'a Taken,
+    ) -> Self {
+        Self { name, log: place.log, origins: &place.origins, schemas, taken, passed: BTreeMap::new() }
+    }
+
+    /// Returns the last record of each origin.
+    pub(super) fn passed(self) -> BTreeMap<LogId, Sequence> {
+        self.passed
+    }
+
+    /// Writes records in the open transaction of the sink.
+    pub(super) fn write(
+        &mut self,
+        sink: &mut dyn TopicSink,
+        records: &[ReadRecord],
+    ) -> Result<(), SinkError> {
+        let Some(first) = records.first() else { return Ok(()) };
+        let mut made = self.batch_from(number_of(first));
+        // The first batch names the first record of the load, even if it is empty.
+        let mut is_first = true;
+        for record in records {
+            let number = number_of(record);
+            if number != made.next() || made.schemas() >= BATCH_SCHEMAS_MAX {
+                flush(sink, &made, &mut is_first)?;
+                made = self.batch_from(number);
+            }
+            let head = RowHead::read(record);
+            match self.fate(head.as_ref())? {
+                Fate::Row(head, schema) => {
+                    add_row(&mut made, schema, record);
+                    self.pass(head);
+                }
+                Fate::Foreign => {
+                    let reason = "the record has no headers of Tollgate, so its columns are unknown";
+                    made.reject(&no_columns(), reason, record.value.as_deref().unwrap_or_default());
+                }
+                Fate::NotTaken(stream) => sink.skipped(stream, 1),
+                Fate::Repeated(stream) => sink.repeated(stream, 1),
+            }
+        }
+        flush(sink, &made, &mut is_first)
+    }
+
+    fn fate<'r>(&self, head: Option<&'r RowHead>) -> Result<Fate<'r>, SinkError>
+    where
+        'a: 'r,
+    {
+        let Some(head) = head else { return Ok(Fate::Foreign) };
+        if !self.taken.takes(&head.stream) {
+            return Ok(Fate::NotTaken(&head.stream));
+        }
+        let last = self.passed.get(&head.log).or_else(|| self.origins.get(&head.log));
+        if !head.is_late && last.is_some_and(|last| head.sequence <= *last) {
+            return Ok(Fate::Repeated(&head.stream));
+        }
+        match self.schemas.get(&head.schema) {
+            Some(known) => Ok(Fate::Row(head, &known.schema)),
+            None => {
+                let (topic, hash) = (self.name.topic.clone(), head.schema.clone());
+                Err(SinkError::UnknownSchema { topic, hash })
+            }
+        }
+    }
+
+    fn pass(&mut self, head: &RowHead) {
+        if !head.is_late {
+            self.passed.insert(head.log, head.sequence);
+        }
+    }
+
+    fn batch_from(&self, first: Sequence) -> MadeBatch {
+        let segment = first.0.saturating_sub(1) / SEGMENT_RECORDS * SEGMENT_RECORDS;
+        MadeBatch::new(self.log, Sequence(segment + 1), &format!("kafka:{}", self.name), first)
+    }
+}
+
+fn flush(sink: &mut dyn TopicSink, made: &MadeBatch, is_first: &mut bool) -> Result<(), SinkError> {
+    if !made.is_empty() || std::mem::take(is_first) {
+        *is_first = false;
+        sink.write(&made.batch())?;
+    }
+    Ok(())
+}
+
+/// Adds a row, or a reject if the value does not have the columns of its schema.
+fn add_row(made: &mut MadeBatch, schema: &Arc<Schema>, record: &ReadRecord) {
+    let value = record.value.as_deref().unwrap_or_default();
+    let added = made.row(schema, |row| fill(row, schema, record.key.as_deref(), value));
+    if let Err(reason) = added {
+        made.reject(schema, &reason, value);
+    }
+}
+
+fn fill(row: &mut RowEncoder<'_>, schema: &Schema, key: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
+    let fields = parse(value)?;
+    for column in schema.columns() {
+        let pushed = match (column.is_key(), fields.get(&column.name)) {
+            (true, _) => row.push(key.map_or(Value::Null, Value::Bytes)),
+            (false, None) => row.push(Value::Null),
+            (false, Some(raw)) => with_value((&column.name, column.kind), raw, |value| row.push(*value))?,
+        };
+        pushed.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Returns the schema of records whose columns are unknown. No table is made of it.
+fn no_columns() -> Arc<Schema> {
+    let column = Column { name: "value".to_owned(), kind: ColumnType::Bytes, origin: ColumnOrigin::Stored };
+    Arc::new(Schema::new(STREAM_UNKNOWN, vec![column]).unwrap_or_else(|_| unreachable!("the name is valid")))
+}

@@ -1,0 +1,122 @@
+//! TLS and SASL to a real broker, whose certificate comes from an authority that `openssl` made.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+use tollgate_faults::kafka::{Kafka, KafkaOptions, SecureListener};
+
+use crate::program::{App, BINARY, eventually, printed};
+
+const CONFIG: &str = r#"
+[stream.a]
+ack = "queued"
+ack_timeout = "60s"
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[[route]]
+path = "/a"
+collect = true
+stream = "a"
+[sink.bus]
+kafka = "BROKER"
+topic = "TOPIC.{stream}"
+tls = true
+tls_ca = "CA"
+sasl = "MECHANISM"
+sasl_user = "alice"
+sasl_password = "${KAFKA_PASSWORD}"
+"#;
+
+fn openssl(folder: &Path, arguments: &str) {
+    let mut command = Command::new("openssl");
+    let output = command.args(arguments.split(' ')).current_dir(folder).output().expect("run openssl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes an authority, another authority, and `broker.pem` with key and certificate of the broker.
+fn certificates(folder: &Path) {
+    for name in ["ca", "other"] {
+        openssl(
+            folder,
+            &format!(
+                "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key -out {name}.crt"
+            ),
+        );
+    }
+    openssl(folder, "req -newkey rsa:2048 -nodes -subj /CN=broker -keyout broker.key -out broker.csr");
+    std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1\n").unwrap();
+    openssl(
+        folder,
+        "x509 -req -in broker.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile san -out broker.crt",
+    );
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    std::fs::write(folder.join("broker.pem"), read("broker.key") + &read("broker.crt")).unwrap();
+}
+
+/// The file of an authority, and the password of the user.
+struct Proof {
+    ca: &'static str,
+    password: &'static str,
+}
+
+/// Makes an app that reads its password from the environment.
+fn app(kafka: &Kafka, folder: &Path, mechanism: &str, proof: &Proof) -> App {
+    let ca = folder.join(proof.ca).display().to_string();
+    let config = CONFIG
+        .replace("BROKER", &kafka.secure_address())
+        .replace("TOPIC", mechanism)
+        .replace("\"CA\"", &format!("{ca:?}"))
+        .replace("MECHANISM", mechanism);
+    App::new(&config, &[])
+}
+
+fn program(proof: &Proof) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env("KAFKA_PASSWORD", proof.password);
+    command
+}
+
+/// Runs `check` with these arguments.
+fn check(app: &App, proof: &Proof, argument: &str) -> (bool, String) {
+    let output = program(proof).args(["check", argument]).current_dir(app.path()).output().unwrap();
+    let text = printed(&output);
+    assert!(!text.contains(proof.password), "{text}");
+    (output.status.success(), text)
+}
+
+#[test]
+fn a_sink_proves_its_name_by_each_mechanism_inside_tls_and_a_wrong_proof_is_named() {
+    let folder = TempDir::new().unwrap();
+    certificates(folder.path());
+    let secure = SecureListener {
+        pem: folder.path().join("broker.pem"),
+        user: "alice".to_owned(),
+        password: "open-sesame".to_owned(),
+    };
+    let options = KafkaOptions { secure: Some(secure), ..KafkaOptions::default() };
+    let kafka = Kafka::start(&folder.path().join("kafka"), &options);
+    let right = Proof { ca: "ca.crt", password: "open-sesame" };
+    for mechanism in ["plain", "scram-sha-256", "scram-sha-512"] {
+        let app = app(&kafka, folder.path(), mechanism, &right);
+        let server = app.begin_as(program(&right)).serving().unwrap();
+        let mut client = server.connect();
+        eventually("the broker takes a record", || {
+            client.post("/a", "{\"n\":1}")?.is_success().then_some(())
+        });
+        assert!(check(&app, &right, "--print").0);
+        assert!(check(&app, &right, "--sinks").0);
+        let (_, log) = server.stop();
+        assert!(!log.contains("open-sesame"), "{log}");
+        assert!(!kafka.read(&format!("{mechanism}.a")).is_empty());
+    }
+    for (mechanism, ca, password, told) in [
+        ("plain", "ca.crt", "hunter2", "denies access"),
+        ("scram-sha-512", "ca.crt", "hunter2", "denies access"),
+        ("plain", "other.crt", "open-sesame", "certificate"),
+    ] {
+        let wrong = Proof { ca, password };
+        let app = app(&kafka, folder.path(), mechanism, &wrong);
+        let (is_well, text) = check(&app, &wrong, "--sinks");
+        assert!(!is_well && text.contains(told), "{mechanism} {ca}: {text}");
+    }
+}

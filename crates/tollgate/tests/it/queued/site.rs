@@ -1,0 +1,135 @@
+//! A broker, and a server that hands over to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+use tollgate_faults::kafka::{Kafka, KafkaOptions};
+
+use crate::client::{Client, Reply};
+use crate::program::{App, Running, eventually};
+
+const CONFIG: &str = r#"
+workers = 2
+drain_timeout = "4s"
+[stream.a]
+ack = "queued"
+ack_timeout = "TIMEOUT"
+WHEN_AWAY
+columns = [{ name = "n", type = "int", from = "record.n" }, { name = "t", type = "text", from = "record.t" }]
+[stream.b]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[[route]]
+path = "/a"
+collect = true
+stream = "a"
+body_bytes_max = "4MiB"
+[[route]]
+path = "/b"
+collect = true
+stream = "b"
+[sink.bus]
+kafka = "BROKER"
+topic = "tg.{stream}"
+partitions = 3
+request_timeout = "2s"
+delivery_timeout = "3s"
+transaction_timeout = "10s"
+"#;
+
+/// A broker, and a server that hands over to it.
+pub(super) struct Site {
+    // The broker ends before its folder.
+    pub(super) kafka: Kafka,
+    pub(super) app: App,
+    _folder: TempDir,
+}
+
+impl Site {
+    pub(super) fn new(timeout: &str, when_away: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let kafka = Kafka::start(&folder.path().join("kafka"), &KafkaOptions::default());
+        let config = CONFIG
+            .replace("TIMEOUT", timeout)
+            .replace("WHEN_AWAY", when_away)
+            .replace("BROKER", &kafka.address());
+        Self { kafka, app: App::new(&config, &[]), _folder: folder }
+    }
+
+    /// Starts only the broker.
+    pub(super) fn bare() -> Self {
+        Self::new("60s", "")
+    }
+
+    /// Deletes all records of a topic, by the tool of Kafka.
+    pub(super) fn delete_records(&self, topic: &str) {
+        let partitions: Vec<_> = (0..3)
+            .map(|partition| serde_json::json!({ "topic": topic, "partition": partition, "offset": -1 }))
+            .collect();
+        let file = self.kafka.folder().join("delete.json");
+        std::fs::write(&file, serde_json::json!({ "partitions": partitions, "version": 1 }).to_string())
+            .unwrap();
+        let class = "org.apache.kafka.tools.DeleteRecordsCommand";
+        let address = self.kafka.address();
+        let mut command = self.kafka.java(&[class, "--bootstrap-server", &address, "--offset-json-file"]);
+        let output = command.arg(file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Writes a record by the console producer of Kafka.
+    pub(super) fn produce(&self, topic: &str, value: &str) {
+        let class = "org.apache.kafka.tools.ConsoleProducer";
+        let mut command =
+            self.kafka.java(&[class, "--bootstrap-server", &self.kafka.address(), "--topic", topic]);
+        let mut producer =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        writeln!(producer.stdin.take().unwrap(), "{value}").unwrap();
+        assert!(producer.wait().unwrap().success());
+    }
+
+    /// Starts the server, and waits until it takes records for the broker.
+    pub(super) fn start(&self) -> (Running, Client) {
+        let server = self.app.start();
+        let mut client = server.connect();
+        until_taken(&mut client);
+        (server, client)
+    }
+
+    /// Returns the place of the broker for `tollgate load --from`.
+    pub(super) fn place(&self) -> String {
+        format!("kafka://{}", self.kafka.address())
+    }
+
+    /// Returns how often each positive number is in the topic. Checks that no record is there twice.
+    pub(super) fn numbers(&self) -> BTreeMap<i64, u64> {
+        let (mut numbers, mut ids) = (BTreeMap::new(), BTreeSet::new());
+        for record in self.kafka.read("tg.a") {
+            let id = (record.headers["tollgate-log"].clone(), record.headers["tollgate-seq"].clone());
+            assert!(ids.insert(id.clone()), "{id:?} is in the topic twice");
+            let row: serde_json::Value = serde_json::from_str(&record.value).unwrap();
+            let number = row["n"].as_i64().unwrap();
+            if number >= 0 {
+                *numbers.entry(number).or_default() += 1;
+            }
+        }
+        numbers
+    }
+}
+
+pub(super) fn item(n: i64) -> String {
+    format!("{{\"n\":{n}}}")
+}
+
+pub(super) fn outcome(reply: &Reply) -> &str {
+    reply.field("tollgate-outcome").unwrap_or_default()
+}
+
+/// Sends records until the broker takes one. Their numbers are negative.
+pub(super) fn until_taken(client: &mut Client) {
+    eventually("the broker takes a record", || {
+        let reply = client.post("/a", &item(-1))?;
+        let is_taken = reply.is_success() && reply.field("tollgate-ack").is_none();
+        is_taken.then_some(())
+    });
+}

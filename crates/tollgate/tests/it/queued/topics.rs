@@ -1,0 +1,115 @@
+//! `tollgate load --from kafka://` and `tollgate audit --kafka`, with the topics that a server wrote.
+
+use super::site::{Site, item};
+use crate::cluster::shared;
+use crate::program::{App, printed};
+
+/// A server with a keyed stream, another stream, and columns of every kind.
+const CONFIG: &str = r#"
+[stream.orders]
+key = "request.header.idempotency-key"
+ack = "queued"
+ack_timeout = "60s"
+columns = [
+  { name = "n", type = "int", from = "record.n" },
+  { name = "price", type = "decimal(12,2)", from = "record.price" },
+  { name = "at", type = "timestamp", from = "request.time" },
+  { name = "extra", type = "json", from = "record.extra" },
+  { name = "log", type = "uuid", from = "log.id" },
+]
+[[route]]
+path = "/orders"
+collect = true
+stream = "orders"
+[sink.bus]
+kafka = "BROKER"
+topic = "shop.{stream}"
+partitions = 3
+duplicates = "keep"
+"#;
+
+/// Sends an order with a key.
+fn order(client: &mut crate::client::Client, key: &str, n: i64) {
+    let body = format!("{{\"n\":{n},\"price\":\"12.50\",\"extra\":{{\"big\":9007199254740993}}}}");
+    let length = body.len();
+    let request = format!(
+        "POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: {key}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    assert!(client.send(&request));
+    let reply = client.reply().unwrap();
+    assert!(reply.is_success(), "{reply:?}");
+}
+
+#[test]
+fn rows_of_topics_reach_sqlite_and_postgresql_once_with_their_types() {
+    let site = Site::bare();
+    let app = App::new(&CONFIG.replace("BROKER", &site.kafka.address()), &[]);
+    let server = app.start();
+    let mut client = server.connect();
+    for n in 0..200 {
+        order(&mut client, &format!("k-{n}"), n);
+    }
+    // A retry is in the topic twice, and in a database once.
+    order(&mut client, "k-7", 7);
+    let audited = format!("--kafka={}", site.kafka.address());
+    let sent = app.succeed(&["audit", "--json", &audited]);
+    assert!(sent.contains("\"sent\":201") && sent.contains("\"in_topic\":201"), "{sent}");
+    let database = shared().database();
+    let postgres = format!("[sink.shop]\npostgres = \"{}\"\n", shared().url(&database));
+    let place = site.place();
+    let loaded = "sum(n), count(DISTINCT log), min(price), max(price)";
+    for (kind, config) in [("sqlite", ""), ("postgres", &postgres)] {
+        let reader = App::new(config, &[]);
+        for (run, told) in [(1, "200 rows, 0 rejects, 1 duplicate, 0 missing"), (2, "0 rows")] {
+            let output = reader.run(&["load", "--once", "--from", &place]);
+            let text = printed(&output);
+            assert!(output.status.success() && text.contains(told), "{kind}, run {run}: {text}");
+        }
+        let ask = |sql: &str| reader.succeed(&["sql", "--format", "csv", sql]);
+        let counts = ask(&format!("SELECT count(*), {loaded} FROM orders"));
+        assert!(counts.ends_with("\n200,19900,1,12.50,12.50\n"), "{kind}: {counts}");
+        let extra = ask("SELECT extra FROM orders WHERE n = 7");
+        assert!(extra.contains("9007199254740993"), "{kind}: {extra}");
+        let audit = reader.succeed(&["audit", &audited]);
+        assert!(audit.contains("no row is missing or doubled"), "{kind}: {audit}");
+        // The offsets of a topic have holes, which are no records.
+        let plain = reader.run(&["audit"]);
+        assert!(plain.status.success(), "{kind}: {}", printed(&plain));
+    }
+    drop(server);
+}
+
+#[test]
+fn records_that_a_topic_deleted_are_a_gap_with_a_name_and_foreign_records_are_rejects() {
+    let site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    let reader = App::new("", &[]);
+    reader.succeed(&["load", "--once", "--from", &site.place()]);
+    for n in 0..50 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    site.delete_records("tg.a");
+    assert!(client.post("/a", &item(50)).unwrap().is_success());
+    site.produce("tg.a", "not ours");
+    let output = reader.run(&["load", "--once", "--from", &site.place()]);
+    let text = printed(&output);
+    assert!(!output.status.success(), "a gap is a failure");
+    assert!(text.contains("the topic deleted offsets") && text.contains("of tg.a/"), "{text}");
+    assert!(text.contains("1 row, 1 reject"), "{text}");
+    assert_eq!(reader.query::<i64>("SELECT n FROM a WHERE n >= 0"), [50]);
+    let reason = reader.query::<String>("SELECT reason FROM tollgate_rejects");
+    assert!(reason.len() == 1 && reason[0].contains("no headers of Tollgate"), "{reason:?}");
+    let audit = reader.run(&["audit", &format!("--kafka={}", site.kafka.address())]);
+    let text = printed(&audit);
+    assert!(!audit.status.success() && text.contains("missing:"), "{text}");
+    drop(server);
+}
+
+#[test]
+fn without_brokers_or_databases_the_command_names_what_is_wrong() {
+    let reader = App::new("", &[]);
+    let no_broker = reader.run(&["load", "--once", "--from", "kafka://"]);
+    assert!(printed(&no_broker).contains("kafka://HOST:9092"), "{}", printed(&no_broker));
+    let no_sink = reader.run(&["audit", "--kafka"]);
+    assert!(printed(&no_sink).contains("--kafka=HOST:9092"), "{}", printed(&no_sink));
+}

@@ -260,16 +260,19 @@ queue-clients: kafka
 	TOLLGATE_QUEUE_ROUNDS=$(or $(ROUNDS),20) TOLLGATE_QUEUE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-queue --features krafka,rdkafka --test clients -- --nocapture
 
-# Kafka under faults: broker, link and server are killed, frozen and cut off while clients send to a stream with
-# `ack = "queued"`. `make queue-crash ROUNDS=1000 SEED=7` goes on after the rounds that target/queue-crash has of this seed.
+# Kafka under faults: broker, link, server and the loader of the topics are killed, frozen and cut off while clients
+# send to a stream with `ack = "queued"`. `make queue-crash ROUNDS=1000 SEED=7` goes on after the rounds that
+# target/queue-crash has of this seed. The sink alone is tried first, with the broker killed during its loads.
 queue-crash: kafka
+	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka exactly_once
 	TOLLGATE_QUEUE_CRASHES=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
-	$(CARGO) test --locked -p tollgate --features kafka --test it -- --nocapture fail_and_no_acknowledged
+	$(CARGO) test --locked -p tollgate --features kafka --test it -- --nocapture and_no_acknowledged_record
 
-# The sink of Kafka, and `ack = "queued"`, with a real broker. They need the feature, so that other tests do not build
-# the client.
+# The sink of Kafka, `ack = "queued"` and `load --from kafka://` with a real broker, and four rounds of `make
+# queue-crash`. They need the feature, so that other tests do not build the client.
+queue-test: export RUST_TEST_THREADS ?= 4
 queue-test: kafka
-	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka
+	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka -- --skip exactly_once
 	$(CARGO) test --locked -p tollgate --features kafka --test it -- queued
 
 # The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
@@ -529,7 +532,8 @@ nightly: build rules
 	$(MAKE) dist-e2e BINARY=target/x86_64-unknown-linux-musl/packaged/tollgate \
 	  TESTS="-- --skip wall_clock --skip a_clock_that --skip whose_clock"
 	$(CARGO) test --locked -p tollgate-server --test http -- --ignored --nocapture a_document_of_a_gibibyte
-	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse; do $(MAKE) $$run || exit 1; done
+	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse \
+	  "queue-crash ROUNDS=100"; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the
 # imports of each cycle. CUT=1 adds imports whose removal ends the cycles. MODULES=1 prints the cycles between

@@ -277,7 +277,7 @@ pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
                 QueueError::Aborted { brokers, reason }
             }
             code if needs_operator(*code) => QueueError::Refused { brokers, reason },
-            // A broker that starts gives many codes, so only those that never pass stop a sink.
+            // A broker that starts gives many codes. A code that passes with time must not stop a sink.
             _ => QueueError::Away { brokers, reason },
         },
         KrafkaError::TransactionAbortable { .. } | KrafkaError::OutOfOrderSequence { .. } => {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tollgate_load::{LoadStatus, LoadWatch, LostTable};
+use tollgate_queue::TopicCopies;
 
 use crate::sinks::Followers;
 
@@ -112,6 +113,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "missing": status.missing,
         "lost_tables": lost_tables(&status.lost_tables),
         "remade_tables": lost_tables(&status.remade_tables),
+        "topics": topics(&status.topics),
         "filled": status.filled,
         "in_gaps": status.in_gaps,
         "commits": status.commits,
@@ -130,6 +132,15 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
 /// Returns the number of rows that were loaded into each lost table, by the name of the table.
 fn lost_tables(lost: &BTreeMap<String, LostTable>) -> Map<String, Value> {
     lost.values().take(STREAMS_MAX).map(|lost| (lost.table.clone(), Value::from(lost.rows))).collect()
+}
+
+/// Returns the copies of each topic.
+fn topics(topics: &BTreeMap<String, TopicCopies>) -> Map<String, Value> {
+    let copies = |copies: &TopicCopies| {
+        let TopicCopies { partitions, replicas, min_insync } = copies;
+        json!({ "partitions": partitions, "replicas": replicas, "min_insync": min_insync })
+    };
+    topics.iter().take(STREAMS_MAX).map(|(topic, found)| (topic.clone(), copies(found))).collect()
 }
 
 /// Returns the report on a sink that has had no loader for `time`.

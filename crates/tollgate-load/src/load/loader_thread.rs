@@ -111,6 +111,8 @@ pub(super) struct LoaderThread {
     behind_reported_at: Option<Instant>,
     /// Time when a pass found that all logs are loaded. `None` if that may have changed since.
     all_looked_at: Option<Instant>,
+    /// When the topics of a Kafka sink were described.
+    described_at: Option<Instant>,
     /// Number of failures of the sink in a row with each log.
     failures: BTreeMap<LogId, u32>,
 }
@@ -140,6 +142,7 @@ impl LoaderThread {
             pending: Pending::default(),
             behind_reported_at: None,
             all_looked_at: None,
+            described_at: None,
             failures: BTreeMap::new(),
         }
     }
@@ -378,6 +381,7 @@ impl LoaderThread {
         }
         self.count_gaps()?;
         self.look_for_tables()?;
+        self.describe_topics()?;
         logs.retain(|log| self.is_ours(*log));
         self.learn_positions(&logs)?;
         self.logs.retain(|log, _| logs.contains(log));

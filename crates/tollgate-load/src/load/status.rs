@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::LogId;
 use tollgate_meter::OutcomeBlock;
+use tollgate_queue::TopicCopies;
 
 use super::backlog::LoadBacklog;
 use crate::sink::LostTable;
@@ -72,6 +73,8 @@ pub struct LoadStatus {
     pub lost_tables: BTreeMap<String, LostTable>,
     /// Lost tables that this loader created again without their rows, by stream.
     pub remade_tables: BTreeMap<String, LostTable>,
+    /// How many copies the topics of a Kafka sink have.
+    pub topics: BTreeMap<String, TopicCopies>,
     /// Number of commits.
     pub commits: u64,
     /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.

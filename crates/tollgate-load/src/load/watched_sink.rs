@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
+use tollgate_queue::TopicCopies;
 
 use super::calls::SinkCalls;
 use crate::error::SinkError;
@@ -37,6 +38,7 @@ impl Sink for WatchedSink {
         fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
         fn look(&mut self, schema: &Schema) -> Result<(), SinkError>;
         fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
+        fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError>;
         fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError>;
         fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
         fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
+use tollgate_queue::TopicCopies;
 
 use super::reject::{ReadItem, Retried};
 use super::tally::{LostTable, StreamTallies, Tally};
@@ -81,6 +82,14 @@ pub trait Sink: Send {
     /// # Errors
     /// The database fails.
     fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
+
+    /// Returns how many copies the topics of the sink have, by name. A database has none.
+    ///
+    /// # Errors
+    /// The broker fails.
+    fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Returns the number of schemas whose table was checked or created in the open transaction.
     fn tables_met(&self) -> usize;

@@ -14,6 +14,7 @@
 //! brings them twice.
 
 mod chunk;
+mod entry;
 mod failure;
 mod leases;
 mod message;
@@ -27,7 +28,7 @@ mod writer;
 use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Schema, Sequence};
-use tollgate_queue::ReadTo;
+use tollgate_queue::{ReadTo, TopicCopies};
 
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
@@ -69,6 +70,10 @@ impl Sink for KafkaSink {
 
     fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError> {
         Ok(BTreeMap::new())
+    }
+
+    fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+        self.copies()
     }
 
     fn tables_met(&self) -> usize {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_log::{LogId, Sequence};
 use tollgate_queue::{BrokerOptions, Client, PartitionName, ReadRecord, Reader};
 
-use super::{log_of, read_failed};
+use super::options::{log_of, read_failed};
 use crate::error::SinkError;
 use crate::sink::{LogCounts, RowHead, SentCounts, SinkOptions, read_sent};
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tollgate_log::{LogId, Position, Sequence};
 use tollgate_queue::{PartitionName, PartitionRange, Reader};
 
-use super::{TopicLoadOptions, log_of, read_failed};
+use super::options::{TopicLoadOptions, log_of, read_failed};
 use crate::error::SinkError;
 use crate::sink::{LoadFrom, TopicSchemas, TopicSink, read_sent};
 
 /// A partition, and how far it is loaded.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ReadPlace {
     pub(super) log: LogId,
     /// The number of the last record that is loaded. `None`: no record is.
     pub(super) position: Option<Position>,
@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) end: u64,
 }
 
-impl Place {
+impl ReadPlace {
     /// Returns the offset of the next record to load.
     pub(super) fn next(&self) -> u64 {
         self.position.map_or(self.first, |position| position.last.0)
@@ -35,7 +35,7 @@ pub(super) fn find_places(
     options: &TopicLoadOptions,
     sink: &mut dyn TopicSink,
     reader: &mut dyn Reader,
-) -> Result<(TopicSchemas, BTreeMap<PartitionName, Place>), SinkError> {
+) -> Result<(TopicSchemas, BTreeMap<PartitionName, ReadPlace>), SinkError> {
     let mut schemas = TopicSchemas::default();
     for sent in read_sent(&options.broker)?.into_values() {
         schemas.extend(sent.schemas);
@@ -53,7 +53,7 @@ pub(super) fn find_places(
     enroll(options, sink, &found)?;
     let place = |(name, (log, range)): (PartitionName, (LogId, PartitionRange))| {
         let (position, origins) = (sink.position(log)?, sink.origins(log)?);
-        let place = Place { log, position, origins, first: range.first, end: range.end };
+        let place = ReadPlace { log, position, origins, first: range.first, end: range.end };
         if place.next() > range.end {
             let (place, next) = (name.to_string(), place.next());
             return Err(SinkError::TopicCut { place, end: range.end, next });

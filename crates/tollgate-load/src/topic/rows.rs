@@ -9,8 +9,8 @@ use tollgate_log::{
 };
 use tollgate_queue::{PartitionName, ReadRecord};
 
-use super::number_of;
-use super::places::Place;
+use super::options::number_of;
+use super::places::ReadPlace;
 use crate::error::SinkError;
 use crate::sink::{RowHead, STREAM_UNKNOWN, Taken, TopicSchemas, TopicSink, parse, with_value};
 
@@ -18,7 +18,7 @@ use crate::sink::{RowHead, STREAM_UNKNOWN, Taken, TopicSchemas, TopicSink, parse
 const SEGMENT_RECORDS: u64 = 100_000;
 
 /// A load of one partition.
-pub(super) struct Chunk<'a> {
+pub(super) struct TopicChunk<'a> {
     name: &'a PartitionName,
     log: LogId,
     origins: &'a BTreeMap<LogId, Sequence>,
@@ -39,10 +39,10 @@ enum Fate<'a> {
     Repeated(&'a str),
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> TopicChunk<'a> {
     pub(super) fn new(
         name: &'a PartitionName,
-        place: &'a Place,
+        place: &'a ReadPlace,
         schemas: &'a TopicSchemas,
         taken: &'a Taken,
     ) -> Self {

@@ -256,7 +256,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
             &["sink"],
             // The leases of several loaders. A load notes there which logs another loader has.
             &["lease"],
-            &["load", "query"],
+            &["load", "query", "topic"],
             &["audit"],
             &["lib"],
         ],
@@ -281,7 +281,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
                 "watch",
             ],
             &["acme", "common_log", "leases", "load_end"],
-            &["access_log", "local_tls", "otlp"],
+            &["access_log", "load_topics", "local_tls", "otlp"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.

@@ -18,8 +18,8 @@ pub(crate) struct LoadCommand {
     /// End when all sealed segments and all synced records of a running server are loaded
     #[arg(long)]
     pub(crate) once: bool,
-    /// Load the segments that other machines shipped to this folder, or to s3://BUCKET/PREFIX, gs:// or az://.
-    /// Or load the topics that a Kafka sink wrote: kafka://HOST:PORT
+    /// Load the segments that other machines shipped to this folder, or to s3://BUCKET/PREFIX, gs:// or
+    /// az://. Or load the topics that a Kafka sink wrote: kafka://HOST:PORT
     #[arg(long, value_name = "STORE|DIR|KAFKA", conflicts_with_all = ["retry_rejects", "skip"])]
     pub(crate) from: Option<String>,
     #[command(flatten)]

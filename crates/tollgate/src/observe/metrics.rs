@@ -41,6 +41,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     backends::expose(&mut out, seen.server.as_ref());
     log(&mut out, seen.log.as_ref(), seen.damaged.segments);
     sinks(&mut out, &seen.sinks);
+    topics(&mut out, &seen.sinks);
     ships::expose(&mut out, &seen.ships);
     acme::expose(&mut out, seen.acme.as_ref());
     if let Some(fetch) = &seen.fetch {
@@ -423,6 +424,26 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
             let value = value.as_object().map(|logs| logs.len() as f64).or_else(|| value.as_f64());
             if let Some(value) = value {
                 family.sample(&[("sink", name_of(sink))], value);
+            }
+        }
+    }
+}
+
+fn topics(out: &mut Exposition, sinks: &[Value]) {
+    let of_topic = [
+        ("tollgate_topic_replicas", "Replicas of the partition of the topic that has fewest.", "replicas"),
+        (
+            "tollgate_topic_min_insync_replicas",
+            "Replicas that have a record before its reply: min.insync.replicas of the topic.",
+            "min_insync",
+        ),
+    ];
+    for (name, text, field) in of_topic {
+        let mut family = out.family(name, Gauge, text);
+        for sink in sinks {
+            for (topic, copies) in sink["topics"].as_object().into_iter().flatten() {
+                let labels = [("sink", name_of(sink)), ("topic", topic.as_str())];
+                family.count(&labels, copies[field].as_u64().unwrap_or_default());
             }
         }
     }

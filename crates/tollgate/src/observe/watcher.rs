@@ -167,6 +167,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::SinkWaiting
             | Code::SinkRejecting
             | Code::TableMissing
+            | Code::TopicCopiesFew
             | Code::RouteFailing
             | Code::ShipStalled
             | Code::ShipBehind

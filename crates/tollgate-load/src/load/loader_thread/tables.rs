@@ -1,8 +1,13 @@
-//! Tables of streams that somebody dropped.
+//! Tables of streams that somebody dropped, and the copies of topics.
+
+use std::time::{Duration, Instant};
 
 use super::LoaderThread;
 use crate::error::SinkError;
 use crate::sink::StreamTallies;
+
+/// Time between two looks at the copies of topics. An operator changes them rarely.
+const DESCRIBE_PERIOD: Duration = Duration::from_secs(30);
 
 impl LoaderThread {
     /// Looks for tables that are missing although rows were loaded into them.
@@ -10,6 +15,17 @@ impl LoaderThread {
         let mut lost = self.sink()?.lost_tables()?;
         lost.retain(|stream, _| self.options.sink.taken.takes(stream));
         self.control.update(|status| status.lost_tables = lost);
+        Ok(())
+    }
+
+    /// Describes the topics of a Kafka sink, once in [`DESCRIBE_PERIOD`].
+    pub(super) fn describe_topics(&mut self) -> Result<(), SinkError> {
+        if self.described_at.is_some_and(|at| at.elapsed() < DESCRIBE_PERIOD) {
+            return Ok(());
+        }
+        let topics = self.sink()?.topic_copies()?;
+        self.described_at = Some(Instant::now());
+        self.control.update(|status| status.topics = topics);
         Ok(())
     }
 

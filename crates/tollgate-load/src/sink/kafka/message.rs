@@ -3,7 +3,7 @@
 use tollgate_log::{LogId, Schema, Sequence, Value};
 use tollgate_queue::{QueueRecord, ReadRecord};
 
-use super::state::fnv;
+use super::entry::fnv;
 use crate::sink::json::row_as_json;
 use crate::sink::key::Key;
 

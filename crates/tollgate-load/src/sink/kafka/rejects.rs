@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tollgate_log::{LogId, Sequence};
 use tollgate_queue::QueueRecord;
 
-use super::state::{REJECTS, partition_of};
+use super::entry::{REJECTS, partition_of};
 use crate::sink::key::{KeptKey, millis, storable};
 use crate::sink::reject::{Refused, StoredReject};
 

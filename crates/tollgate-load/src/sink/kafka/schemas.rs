@@ -1,5 +1,5 @@
-//! The schemas of rows in topics: entries of the topic of positions, as JSON. A row has the hash of its schema
-//! in a header, so a loader of the topic knows the type of each column.
+//! The schemas of rows in topics: entries of the topic of positions, as JSON. A row has the hash of its
+//! schema in a header, so a loader of the topic knows the type of each column.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
 use tollgate_queue::QueueRecord;
 
-use super::state::{entry, fnv};
+use super::entry::{entry, fnv};
 
 /// Name of the column with the key. It is in no table.
 const KEY_COLUMN: &str = "(key)";

@@ -15,16 +15,10 @@ use serde_json::{Value as Json, json};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 use tollgate_queue::QueueRecord;
 
+use super::entry::entry;
 use super::schemas::TopicSchemas;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::tally::StreamTallies;
-
-/// Topic of the positions.
-pub(super) const POSITIONS: &str = "__tollgate_positions";
-/// Topic of the rejects.
-pub(super) const REJECTS: &str = "__tollgate_rejects";
-/// Number of partitions of both topics. A transaction that stays open delays only readers of its partition.
-pub(super) const PARTITIONS: i32 = 8;
 
 /// The bookkeeping of one sink, as the topic has it.
 #[derive(Debug, Default, Clone)]
@@ -176,29 +170,6 @@ pub(super) fn gap_entry(sink: &str, log: LogId, gap: &Gap, is_kept: bool) -> Que
     let value = json!({ "last": gap.last.0, "reason": gap.reason });
     let key = format!("gap/{sink}/{log}/{:020}", gap.first.0);
     entry(sink, Some(log), &key, is_kept.then_some(&value))
-}
-
-pub(super) fn entry(sink: &str, log: Option<LogId>, key: &str, value: Option<&Json>) -> QueueRecord {
-    QueueRecord {
-        topic: POSITIONS.to_owned(),
-        partition: Some(partition_of(sink, log)),
-        key: Some(key.as_bytes().to_vec()),
-        value: value.map(|value| value.to_string().into_bytes()),
-        headers: Vec::new(),
-    }
-}
-
-/// Returns the partition of the entries of a log.
-pub(super) fn partition_of(sink: &str, log: Option<LogId>) -> i32 {
-    let log = log.map(|log| *log.as_bytes()).unwrap_or_default();
-    let hash = fnv(sink.bytes().chain(log)) % u64::from(PARTITIONS.unsigned_abs());
-    i32::try_from(hash).unwrap_or_default()
-}
-
-/// FNV-1a with 64 bits.
-pub(super) fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    let begin = 0xcbf2_9ce4_8422_2325;
-    bytes.into_iter().fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use tollgate_log::{LogId, Position, Schema};
 use tollgate_queue::{BrokerOptions, Client, ReadTo, TopicCopies, Topics};
 
+use super::entry::POSITIONS;
 use super::failure::failed;
 use super::options::KafkaOptions;
 use super::schemas::TopicSchemas;
-use super::state::{POSITIONS, State};
+use super::state::State;
 use crate::error::SinkError;
 use crate::sink::accounts::LogCounts;
 

@@ -11,10 +11,11 @@ use tollgate_queue::{
 use tollgate_value::timestamp_text;
 
 use super::chunk::{KafkaChunk, Row};
+use super::entry::{PARTITIONS, POSITIONS, REJECTS};
 use super::failure::failed;
 use super::message::{self, RowHeaders, RowTopic};
 use super::options::KafkaOptions;
-use super::state::{LogState, PARTITIONS, POSITIONS, REJECTS, State, sink_entry};
+use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
 use crate::clock::now_us;
 use crate::error::SinkError;
@@ -138,6 +139,16 @@ impl KafkaSink {
         };
         self.found.insert(topic.name, partitions);
         Ok(partitions)
+    }
+
+    /// Describes the topics that were found.
+    pub(super) fn copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+        let mut all = BTreeMap::new();
+        for topic in self.found.keys() {
+            let copies = self.topics.copies(topic).map_err(failed("describe a topic", None))?;
+            all.extend(copies.map(|copies| (topic.clone(), copies)));
+        }
+        Ok(all)
     }
 
     /// Describes a topic. If the sink may not make it, a missing topic is looked for again, because a broker

@@ -55,6 +55,10 @@ impl Code {
                 "restore the table from a backup of the database. The loader creates it again for the next \
                  record, without its rows. If it was dropped on purpose, restart the server after that"
             }
+            Self::TopicCopiesFew => {
+                "give the topic three replicas (kafka-reassign-partitions) and min.insync.replicas = 2 \
+                 (kafka-configs), unless the loss of one broker may lose its records"
+            }
             Self::RouteFailing => {
                 "correct the cause that is named. The log shows failed scripts and backends, and \
                  RUST_LOG=debug shows each refused request"

@@ -32,6 +32,7 @@ pub(crate) enum Code {
     SinkStalled,
     SinkRejecting,
     TableMissing,
+    TopicCopiesFew,
     RouteFailing,
     LogStopped,
     LogUnmended,
@@ -72,7 +73,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 57] = [
+    pub(crate) const ALL: [Self; 58] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -100,6 +101,7 @@ impl Code {
         Self::SinkStalled,
         Self::SinkRejecting,
         Self::TableMissing,
+        Self::TopicCopiesFew,
         Self::RouteFailing,
         Self::LogStopped,
         Self::LogUnmended,
@@ -156,6 +158,7 @@ impl Code {
             Self::SinkStalled => "sink_stalled",
             Self::SinkRejecting => "sink_rejecting",
             Self::TableMissing => "table_missing",
+            Self::TopicCopiesFew => "topic_copies_few",
             Self::RouteFailing => "route_failing",
             Self::LogStopped => "log_stopped",
             Self::LogUnmended => "log_unmended",
@@ -216,6 +219,7 @@ impl Code {
             | Self::SinkStalled
             | Self::SinkRejecting
             | Self::TableMissing
+            | Self::TopicCopiesFew
             | Self::RouteFailing
             | Self::LogStopped
             | Self::LogUnmended

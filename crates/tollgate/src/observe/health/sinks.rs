@@ -14,6 +14,11 @@ use crate::print::counted;
 /// or to connect to a new server.
 const LOADER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Number of replicas of a topic, and of those that have a record before its reply. With fewer, the loss of
+/// one broker loses records, or stops the topic.
+const REPLICAS_MIN: u64 = 3;
+const INSYNC_MIN: u64 = 2;
+
 /// Finds the faults of a sink in its report.
 pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Duration) {
     let name = sink["sink"].as_str().unwrap_or_default();
@@ -53,6 +58,7 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
         health.add(Code::SinkRejecting, text);
     }
     look_at_tables(health, sink, name);
+    look_at_topics(health, sink, name);
     let lag = sink["lag_seconds"].as_f64().unwrap_or_default();
     if lag > lag_max.as_secs_f64() {
         let limit = lag_max.as_secs();
@@ -85,6 +91,29 @@ fn look_at_tables(health: &mut Health, sink: &Value, name: &str) {
         let text =
             format!("table {table} of sink {name} was missing: it is created again without its {rows}");
         health.add(Code::TableMissing, text);
+    }
+}
+
+/// Finds topics whose records are lost with one broker. One finding names all of them.
+fn look_at_topics(health: &mut Health, sink: &Value, name: &str) {
+    let copies = |topic: &Value, key: &str| topic[key].as_u64().unwrap_or_default();
+    let few: Vec<_> = sink["topics"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(topic, found)| (topic, copies(found, "replicas"), copies(found, "min_insync")))
+        .filter(|(_, replicas, min_insync)| *replicas < REPLICAS_MIN || *min_insync < INSYNC_MIN)
+        .map(|(topic, replicas, min_insync)| {
+            let kept = min_insync.min(replicas);
+            format!(
+                "topic {topic} has {} and min.insync.replicas {min_insync}: a reply promises {}",
+                counted(replicas, "replica"),
+                if kept == 1 { "1 copy".to_owned() } else { format!("{kept} copies") }
+            )
+        })
+        .collect();
+    if !few.is_empty() {
+        health.add(Code::TopicCopiesFew, format!("sink {name}: {}", few.join("; ")));
     }
 }
 

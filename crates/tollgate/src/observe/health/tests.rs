@@ -43,6 +43,13 @@ fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
     check(dropped, &[Code::TableMissing]);
     let remade = json!({ "sink": "a", "state": "caught up", "lost_tables": {}, "remade_tables": { "t": 3 } });
     check(remade, &[Code::TableMissing]);
+    let topics = |replicas: u32, min_insync: u32| {
+        let topic = json!({ "partitions": 1, "replicas": replicas, "min_insync": min_insync });
+        json!({ "sink": "a", "state": "caught up", "topics": { "tg.a": topic } })
+    };
+    check(topics(3, 2), &[]);
+    check(topics(3, 1), &[Code::TopicCopiesFew]);
+    check(topics(2, 2), &[Code::TopicCopiesFew]);
     check(json!({ "sink": "a", "state": "loading", "stopped_logs": { "x": "y" } }), &[Code::LogStopped]);
 }
 

@@ -1,5 +1,5 @@
-//! Broker, link, server and the loader of the topics fail while clients send. No acknowledged record is lost or
-//! doubled, neither in the topic nor in the database behind it.
+//! Broker, link, server and the loader of the topics fail while clients send. No acknowledged record is lost
+//! or doubled, neither in the topic nor in the database that loads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tollgate_faults::kafka::Flow;
 
-use super::site::{Site, item, outcome, until_taken};
+use super::site::{LogOnFailure, Site, item, outcome, until_taken};
 use crate::client::Client;
 use crate::program::{App, Following, Running};
 
@@ -119,10 +119,16 @@ impl Block {
         self.server.as_ref().unwrap()
     }
 
+    /// Waits until the broker takes records of the server.
+    fn until_taken(&self) {
+        let _shown = LogOnFailure(self.server());
+        until_taken(&mut self.server().connect());
+    }
+
     /// Runs rounds, and checks topic and database. Returns the number of acknowledged records and of rows.
     fn run(mut self, rounds: std::ops::Range<u64>) -> (usize, usize) {
         rounds.for_each(|round| self.round(round));
-        until_taken(&mut self.server().connect());
+        self.until_taken();
         self.server.take().unwrap().kill();
         drop(self.loader.take().unwrap().end(Signal::KILL));
         self.check()
@@ -134,7 +140,7 @@ impl Block {
         let delay = Duration::from_millis(random.below(300));
         let held = Duration::from_millis(100 + random.below(3_500));
         let begun = Instant::now();
-        until_taken(&mut self.server().connect());
+        self.until_taken();
         let recovered = begun.elapsed();
         let (address, done, first) = (self.server().address(), AtomicBool::new(false), self.seen.next);
         let before = self.seen.acknowledged.len();
@@ -155,12 +161,9 @@ impl Block {
             self.seen.next = self.seen.next.max(seen.next);
         }
         self.start_again(failure);
-        println!(
-            "seed {} round {round}: recovered after {recovered:?}, then {failure:?} after {delay:?} for {held:?}: \
-             {} acknowledged",
-            self.seed,
-            self.seen.acknowledged.len() - before
-        );
+        let acknowledged = self.seen.acknowledged.len() - before;
+        println!("seed {} round {round}: recovered after {recovered:?}", self.seed);
+        println!("    {failure:?} after {delay:?} for {held:?}, {acknowledged} acknowledged");
     }
 
     fn fail(&mut self, failure: Failure) {

@@ -39,7 +39,8 @@ fn certificates(folder: &Path) {
         openssl(
             folder,
             &format!(
-                "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key -out {name}.crt"
+                "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key \
+                 -out {name}.crt"
             ),
         );
     }
@@ -47,7 +48,8 @@ fn certificates(folder: &Path) {
     std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1\n").unwrap();
     openssl(
         folder,
-        "x509 -req -in broker.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile san -out broker.crt",
+        "x509 -req -in broker.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile san \
+         -out broker.crt",
     );
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     std::fs::write(folder.join("broker.pem"), read("broker.key") + &read("broker.crt")).unwrap();

@@ -125,6 +125,17 @@ pub(super) fn outcome(reply: &Reply) -> &str {
     reply.field("tollgate-outcome").unwrap_or_default()
 }
 
+/// Prints the log of a server if its test fails.
+pub(super) struct LogOnFailure<'a>(pub(super) &'a Running);
+
+impl Drop for LogOnFailure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.0.logged());
+        }
+    }
+}
+
 /// Sends records until the broker takes one. Their numbers are negative.
 pub(super) fn until_taken(client: &mut Client) {
     eventually("the broker takes a record", || {

@@ -80,7 +80,7 @@ fn rows_of_topics_reach_sqlite_and_postgresql_once_with_their_types() {
 }
 
 #[test]
-fn records_that_a_topic_deleted_are_a_gap_with_a_name_and_foreign_records_are_rejects() {
+fn deleted_records_of_a_topic_are_a_named_gap_and_foreign_ones_are_rejects() {
     let site = Site::new("60s", "");
     let (server, mut client) = site.start();
     let reader = App::new("", &[]);

@@ -1,0 +1,151 @@
+//! The loader of topics into one database.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tollgate_log::{Gap, Position, Sequence};
+use tollgate_queue::{Client, PartitionName, ReadRecord, Reader};
+
+use super::options::{TopicLoadOptions, number_of, read_failed};
+use super::places::{ReadPlace, find_places};
+use super::rows::TopicChunk;
+use crate::error::SinkError;
+use crate::sink::{TopicSchemas, TopicSink};
+
+/// Longest wait for records.
+const POLL_WAIT: Duration = Duration::from_millis(200);
+/// How often the loader looks for new topics and partitions.
+const LOOK_PERIOD: Duration = Duration::from_secs(10);
+
+/// Counts of a loader of topics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TopicLoadCounts {
+    /// Number of rows.
+    pub rows: u64,
+    /// Number of rejects.
+    pub rejects: u64,
+    /// Number of records that were not loaded, because another record has their key or their number.
+    pub duplicates: u64,
+    /// Number of offsets in gaps.
+    pub missing: u64,
+}
+
+/// A loader of topics. After an error it is dropped, and another one is opened.
+pub struct TopicLoader {
+    options: TopicLoadOptions,
+    sink: Box<dyn TopicSink>,
+    reader: Box<dyn Reader>,
+    schemas: TopicSchemas,
+    places: BTreeMap<PartitionName, ReadPlace>,
+    looked_at: Instant,
+    counts: TopicLoadCounts,
+}
+
+impl TopicLoader {
+    /// Connects to the database and to the brokers, and finds the topics.
+    ///
+    /// # Errors
+    /// One of them does not answer, or the sink writes topics itself.
+    pub fn open(options: &TopicLoadOptions) -> Result<Self, SinkError> {
+        let name = options.sink.name.clone();
+        let sink = options.sink.open_for_topics()?.ok_or(SinkError::TopicIntoTopic { sink: name })?;
+        let client = Client::of_sinks().ok_or(SinkError::NoQueue)?;
+        let reader = client.reader(&options.broker).map_err(read_failed)?.ok_or(SinkError::NoQueue)?;
+        let mut loader = Self {
+            options: options.clone(),
+            sink,
+            reader,
+            schemas: TopicSchemas::default(),
+            places: BTreeMap::new(),
+            looked_at: Instant::now(),
+            counts: TopicLoadCounts::default(),
+        };
+        loader.look()?;
+        Ok(loader)
+    }
+
+    /// Returns the counts since the loader was opened.
+    pub fn counts(&self) -> TopicLoadCounts {
+        self.counts
+    }
+
+    /// Returns whether the loader has all records that were in the topics when it looked for them last.
+    pub fn is_caught_up(&mut self) -> bool {
+        let Self { places, reader, .. } = self;
+        places.iter().all(|(name, place)| {
+            let read = reader.next_offset(name).unwrap_or_default();
+            place.next().max(read) >= place.end
+        })
+    }
+
+    /// Loads the next records. Waits a moment if there are none.
+    ///
+    /// # Errors
+    /// The broker or the database fails.
+    pub fn step(&mut self) -> Result<(), SinkError> {
+        if self.looked_at.elapsed() >= LOOK_PERIOD {
+            self.look()?;
+        }
+        let mut by_place: BTreeMap<PartitionName, Vec<ReadRecord>> = BTreeMap::new();
+        for record in self.reader.poll(POLL_WAIT).map_err(read_failed)? {
+            let name = PartitionName { topic: record.topic.clone(), partition: record.partition };
+            by_place.entry(name).or_default().push(record);
+        }
+        by_place.iter().try_for_each(|(name, records)| self.load(name, records))
+    }
+
+    /// Finds schemas, topics and partitions. Records up to their ends are those that a single run loads.
+    fn look(&mut self) -> Result<(), SinkError> {
+        self.looked_at = Instant::now();
+        let (schemas, mut places) = find_places(&self.options, &mut *self.sink, &mut *self.reader)?;
+        self.schemas = schemas;
+        for (name, place) in &mut places {
+            self.note_gap(name, place)?;
+        }
+        if places.keys().ne(self.places.keys()) {
+            let offsets: Vec<_> = places.iter().map(|(name, place)| (name.clone(), place.next())).collect();
+            self.reader.start(&offsets).map_err(read_failed)?;
+        }
+        self.places = places;
+        Ok(())
+    }
+
+    /// Notes the records that the topic deleted before they were loaded.
+    fn note_gap(&mut self, name: &PartitionName, place: &mut ReadPlace) -> Result<(), SinkError> {
+        let next = place.next();
+        let Some(position) = place.position.filter(|_| place.first > next) else { return Ok(()) };
+        let reason = format!(
+            "the topic deleted offsets {next} to {} of {name} before they were loaded",
+            place.first - 1
+        );
+        tracing::error!(sink = self.options.sink.name, reason, "records are missing");
+        let (first, last) = (Sequence(next + 1), Sequence(place.first));
+        self.sink.begin(place.log, Some(position))?;
+        self.sink.gap(&Gap { first, last, reason })?;
+        let end = Position { last, chain: None };
+        self.sink.commit(end)?;
+        place.position = Some(end);
+        self.counts.missing += first.count_to(last);
+        Ok(())
+    }
+
+    /// Loads records of one partition.
+    fn load(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
+        let (Some(place), Some(last)) = (self.places.get_mut(name), records.last()) else { return Ok(()) };
+        self.sink.begin(place.log, place.position)?;
+        let mut chunk = TopicChunk::new(name, place, &self.schemas, &self.options.sink.taken);
+        chunk.write(&mut *self.sink, records)?;
+        let passed = chunk.passed();
+        for (origin, last) in &passed {
+            self.sink.pass(*origin, *last)?;
+        }
+        let end = Position { last: number_of(last), chain: None };
+        let total = self.sink.commit(end)?.total();
+        place.position = Some(end);
+        place.origins.extend(passed);
+        self.counts.rows += total.rows;
+        self.counts.rejects += total.rejects;
+        self.counts.duplicates += total.duplicates;
+        Ok(())
+    }
+}

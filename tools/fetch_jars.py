@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fetches jars of Maven Central into a folder: fetch_jars.py LIST FOLDER.
 
-A line of the list has the SHA-256 of a jar and its path in the repository. The folder appears when all jars are
-there, so that an interrupted run leaves nothing that looks complete.
+A line of the list has the SHA-256 of a jar and its path in the repository. The folder appears when all jars
+are there, so that an interrupted run leaves nothing that looks complete.
 """
 
 import hashlib

@@ -5,7 +5,7 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 21] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 22] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-xml", &[]),

@@ -59,6 +59,14 @@ impl Failure {
         Self::LinkFrozen,
         Self::LinkCut,
     ];
+
+    /// Returns the failure of a round. TOLLGATE_QUEUE_FAILURE names the only one.
+    fn chosen(random: &mut Random) -> Self {
+        let chosen = Self::ALL[random.below(Self::ALL.len() as u64) as usize];
+        let Ok(name) = std::env::var("TOLLGATE_QUEUE_FAILURE") else { return chosen };
+        let named = Self::ALL.into_iter().find(|failure| format!("{failure:?}") == name);
+        named.unwrap_or_else(|| panic!("no failure {name:?} in {:?}", Self::ALL))
+    }
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -136,7 +144,7 @@ impl Block {
 
     fn round(&mut self, round: u64) {
         let mut random = Random(self.seed.wrapping_mul(1_000_003) ^ round);
-        let failure = Failure::ALL[random.below(Failure::ALL.len() as u64) as usize];
+        let failure = Failure::chosen(&mut random);
         let delay = Duration::from_millis(random.below(300));
         let held = Duration::from_millis(100 + random.below(3_500));
         let begun = Instant::now();

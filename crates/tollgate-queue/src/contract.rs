@@ -56,7 +56,7 @@ pub trait Topics: Send {
     ///
     /// # Errors
     /// The broker does not answer, refuses the user, or a transaction stays open for too long.
-    fn table(&mut self, topic: &str, to: ReadTo) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError>;
+    fn table(&mut self, topic: &str, to: ReadTo<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError>;
 }
 
 /// A reader of committed records. It has no consumer group, so the caller keeps the offsets.
@@ -123,12 +123,15 @@ pub struct PartitionRange {
 
 /// Where the read of a topic ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadTo {
+pub enum ReadTo<'a> {
     /// Before the first transaction that is open. Records that were committed after its first record are
     /// missing.
     Stable,
     /// At the end of the topic at the call. The read waits for the transactions that are open.
     End,
+    /// At the end of these partitions at the call. The read waits for the transactions that are open there.
+    /// The other partitions are read as for [`Self::Stable`].
+    EndOf(&'a [i32]),
 }
 
 /// A topic to make.

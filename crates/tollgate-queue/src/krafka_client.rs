@@ -6,10 +6,10 @@ use std::time::Duration;
 use krafka::error::{ErrorCode, KrafkaError};
 use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, TransactionalProducer};
 use krafka::{Kafka, Record};
-use tokio::runtime::{Builder, Runtime};
 
 use crate::contract::Producer;
 use crate::error::QueueError;
+use crate::krafka_wait::Waiter;
 use crate::options::{BrokerOptions, Compression, Guarantee, Sasl, Security, Tls};
 use crate::record::QueueRecord;
 
@@ -26,7 +26,7 @@ pub(crate) struct KrafkaProducer {
     // Dropped before the runtime, because its tasks run there.
     kind: Kind,
     brokers: String,
-    runtime: Runtime,
+    waiter: Waiter,
 }
 
 enum Kind {
@@ -36,18 +36,17 @@ enum Kind {
 
 /// A connection to brokers, with its runtime.
 pub(crate) struct Connection {
+    // Dropped before the runtime, because its tasks run there.
     pub(crate) kafka: Kafka,
     pub(crate) brokers: String,
-    pub(crate) runtime: Runtime,
+    pub(crate) waiter: Waiter,
 }
 
 impl Connection {
     /// Connects to a broker.
     pub(crate) fn open(options: &BrokerOptions) -> Result<Self, QueueError> {
         let brokers = options.brokers.clone();
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
-            QueueError::Refused { brokers: brokers.clone(), reason: format!("no runtime: {error}") }
-        })?;
+        let waiter = Waiter::new(options)?;
         let builder = Kafka::builder(&*options.brokers)
             .client_id("tollgate")
             .connect_timeout(options.connect_timeout)
@@ -57,19 +56,14 @@ impl Connection {
             Some(security) => builder.security(security),
             None => builder,
         };
-        let connecting = runtime
-            .block_on(async { tokio::time::timeout(options.delivery_timeout, builder.connect()).await });
-        let kafka = connecting
-            .map_err(|_| away(&brokers, "no answer in time"))?
-            .map_err(|error| failed(&brokers, &error))?;
-        Ok(Self { kafka, brokers, runtime })
+        let connecting = waiter.wait_at_most(options.delivery_timeout, builder.connect());
+        let kafka = connecting.map_err(|error| failed(&brokers, &error))?;
+        Ok(Self { kafka, brokers, waiter })
     }
 
     /// Returns the calls of an administrator.
     pub(crate) fn admin(&self) -> krafka::admin::AdminClient {
-        // The client makes a task for it.
-        let _entered = self.runtime.enter();
-        self.kafka.admin()
+        self.waiter.enter(|| self.kafka.admin())
     }
 
     /// Waits for an answer.
@@ -77,13 +71,13 @@ impl Connection {
         &self,
         call: impl Future<Output = Result<T, KrafkaError>>,
     ) -> Result<T, QueueError> {
-        self.runtime.block_on(call).map_err(|error| failed(&self.brokers, &error))
+        self.waiter.wait(call).map_err(|error| failed(&self.brokers, &error))
     }
 }
 
 impl KrafkaProducer {
     pub(crate) fn open(options: &BrokerOptions, guarantee: &Guarantee) -> Result<Self, QueueError> {
-        let Connection { kafka, brokers, runtime } = Connection::open(options)?;
+        let Connection { kafka, brokers, waiter } = Connection::open(options)?;
         let builder = kafka
             .producer()
             .acks(Acks::All)
@@ -94,7 +88,7 @@ impl KrafkaProducer {
             .max_block(options.delivery_timeout)
             .delivery_timeout(options.delivery_timeout)
             .metrics_push(false);
-        let kind = runtime.block_on(async {
+        let kind = waiter.wait(async {
             match guarantee {
                 Guarantee::Transactions { id } => {
                     let builder = builder.transaction_timeout(options.transaction_timeout);
@@ -104,11 +98,31 @@ impl KrafkaProducer {
             }
         });
         let kind = kind.map_err(|error| failed(&brokers, &error))?;
-        Ok(Self { kind, brokers, runtime })
+        Ok(Self { kind, brokers, waiter })
     }
 
     fn failed(&self, error: &KrafkaError) -> QueueError {
         failed(&self.brokers, error)
+    }
+
+    /// Returns the records that the broker refuses for their size even if they are alone in a batch. A
+    /// transaction is open afterwards.
+    ///
+    /// In a transaction, the client fails all records of a batch that is too large. So each of them is sent
+    /// again, in a transaction that is aborted.
+    fn refused_alone(
+        &self,
+        producer: &TransactionalProducer,
+        records: &[QueueRecord],
+        places: Vec<usize>,
+    ) -> Result<Vec<usize>, KrafkaError> {
+        let mut refused = Vec::new();
+        for place in places {
+            if self.waiter.wait(is_refused_alone(producer, &records[place]))? {
+                refused.push(place);
+            }
+        }
+        Ok(refused)
     }
 }
 
@@ -121,14 +135,13 @@ impl Producer for KrafkaProducer {
     }
 
     fn send(&mut self, records: &[QueueRecord]) -> Result<(), QueueError> {
-        let Err(failure) = self.runtime.block_on(deliver(&self.kind, records)) else { return Ok(()) };
+        let Err(failure) = self.waiter.wait(deliver(&self.kind, records)) else { return Ok(()) };
         let places = match failure {
             Undelivered::Failed(error) => return Err(self.failed(&error)),
             Undelivered::TooLarge(places) => places,
         };
         let Kind::Transactional(producer) = &self.kind else { return Err(QueueError::TooLarge { places }) };
-        let refused = self.runtime.block_on(refused_alone(producer, records, places));
-        match refused.map_err(|error| self.failed(&error))? {
+        match self.refused_alone(producer, records, places).map_err(|error| self.failed(&error))? {
             places if places.is_empty() => Err(QueueError::Refused {
                 brokers: self.brokers.clone(),
                 reason: "the topic takes no batch of several records: raise its max.message.bytes".to_owned(),
@@ -139,7 +152,7 @@ impl Producer for KrafkaProducer {
 
     fn commit(&mut self) -> Result<(), QueueError> {
         let Kind::Transactional(producer) = &self.kind else { return Ok(()) };
-        self.runtime.block_on(producer.commit()).map_err(|error| match failed(&self.brokers, &error) {
+        self.waiter.wait(producer.commit()).map_err(|error| match failed(&self.brokers, &error) {
             // The client names a failure before the end of the transaction was sent. All other failures may
             // have reached the broker.
             QueueError::Away { brokers, reason } => QueueError::Unknown { brokers, reason },
@@ -149,7 +162,7 @@ impl Producer for KrafkaProducer {
 
     fn abort(&mut self) -> Result<(), QueueError> {
         let Kind::Transactional(producer) = &self.kind else { return Ok(()) };
-        self.runtime.block_on(producer.abort()).map_err(|error| self.failed(&error))
+        self.waiter.wait(producer.abort()).map_err(|error| self.failed(&error))
     }
 }
 
@@ -159,27 +172,25 @@ enum Undelivered {
     Failed(KrafkaError),
 }
 
-/// Returns the records that the broker refuses for their size even if they are alone in a batch. A
-/// transaction is open afterwards.
-///
-/// In a transaction, the client fails all records of a batch that is too large. So each of them is sent
-/// again, in a transaction that is aborted.
-async fn refused_alone(
-    producer: &TransactionalProducer,
-    records: &[QueueRecord],
-    places: Vec<usize>,
-) -> Result<Vec<usize>, KrafkaError> {
-    let mut refused = Vec::new();
-    for place in places {
-        producer.abort().await?;
-        producer.begin()?;
-        match producer.send(wire_record(&records[place])).await {
-            Ok(_) => {}
-            Err(error) if is_too_large(&error) => refused.push(place),
-            Err(error) => return Err(error),
-        }
+impl From<KrafkaError> for Undelivered {
+    fn from(error: KrafkaError) -> Self {
+        Self::Failed(error)
     }
-    Ok(refused)
+}
+
+/// Sends a record alone, in a transaction that is open afterwards. Returns whether the broker refuses it for
+/// its size.
+async fn is_refused_alone(
+    producer: &TransactionalProducer,
+    record: &QueueRecord,
+) -> Result<bool, KrafkaError> {
+    producer.abort().await?;
+    producer.begin()?;
+    match producer.send(wire_record(record)).await {
+        Ok(_) => Ok(false),
+        Err(error) if is_too_large(&error) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Sends all records at once, and waits for each.
@@ -253,10 +264,6 @@ fn wire_record(record: &QueueRecord) -> Record {
         wire = wire.partition(partition);
     }
     record.headers.iter().fold(wire, |wire, (name, value)| wire.header(*name, value.clone()))
-}
-
-fn away(brokers: &str, reason: impl Into<String>) -> QueueError {
-    QueueError::Away { brokers: brokers.to_owned(), reason: reason.into() }
 }
 
 /// Makes our error of an error of the client.

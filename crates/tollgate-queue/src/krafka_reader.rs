@@ -108,8 +108,8 @@ impl Reader for KrafkaReader {
 
     fn next_offset(&mut self, place: &PartitionName) -> Option<u64> {
         let consumer = self.consumer.as_ref()?;
-        let position = self.connection.runtime.block_on(consumer.position(&place.topic, place.partition));
-        position.and_then(|position| u64::try_from(position).ok())
+        let position = async { Ok(consumer.position(&place.topic, place.partition).await) };
+        self.connection.wait(position).ok().flatten().and_then(|position| u64::try_from(position).ok())
     }
 }
 

@@ -82,7 +82,7 @@ impl Topics for KrafkaTopics {
         Ok(Some(TopicCopies { partitions: partitions.len(), replicas, min_insync }))
     }
 
-    fn table(&mut self, topic: &str, to: ReadTo) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
+    fn table(&mut self, topic: &str, to: ReadTo<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
         let Some(partitions) = self.partitions(topic)? else {
             let brokers = self.connection.brokers.clone();
             return Err(QueueError::UnknownTopic { brokers, topic: topic.to_owned() });
@@ -90,7 +90,8 @@ impl Topics for KrafkaTopics {
         let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
         let admin = self.connection.admin();
         let reading = read_table(&self.connection.kafka, &admin, topic, (partitions, to), self.open_max);
-        self.connection.wait(reading)
+        let table = self.connection.waiter.wait_at_most(self.open_max * 2, reading);
+        table.map_err(|error| self.failed(&error))
     }
 }
 
@@ -107,7 +108,7 @@ async fn read_table(
     kafka: &krafka::Kafka,
     admin: &AdminClient,
     topic: &str,
-    (partitions, to): (Vec<i32>, ReadTo),
+    (partitions, to): (Vec<i32>, ReadTo<'_>),
     open_max: Duration,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
     let ends = ends(admin, topic, &partitions, to).await?;
@@ -163,9 +164,29 @@ async fn ends(
     admin: &AdminClient,
     topic: &str,
     partitions: &[i32],
-    to: ReadTo,
+    to: ReadTo<'_>,
 ) -> Result<HashMap<i32, i64>, KrafkaError> {
-    let options = ListOffsetsOptions::default().read_committed(to == ReadTo::Stable);
+    let waits = |partition: &i32| match to {
+        ReadTo::Stable => false,
+        ReadTo::End => true,
+        ReadTo::EndOf(waiting) => waiting.contains(partition),
+    };
+    let (waiting, stable): (Vec<i32>, Vec<i32>) = partitions.iter().partition(|partition| waits(partition));
+    let mut ends = offsets(admin, topic, &stable, true).await?;
+    ends.extend(offsets(admin, topic, &waiting, false).await?);
+    Ok(ends)
+}
+
+async fn offsets(
+    admin: &AdminClient,
+    topic: &str,
+    partitions: &[i32],
+    is_committed: bool,
+) -> Result<HashMap<i32, i64>, KrafkaError> {
+    if partitions.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let options = ListOffsetsOptions::default().read_committed(is_committed);
     let wanted =
         partitions.iter().map(|partition| (TopicPartition::new(topic, *partition), OffsetSpec::Latest));
     let found = admin.list_offsets(wanted, options).await?;

@@ -25,6 +25,8 @@ mod krafka_client;
 mod krafka_reader;
 #[cfg(feature = "krafka")]
 mod krafka_topics;
+#[cfg(feature = "krafka")]
+mod krafka_wait;
 mod options;
 #[cfg(feature = "rdkafka")]
 mod rdkafka_client;

@@ -6,7 +6,7 @@
 //! | the position belongs to another log, or the log has a later version | this log is stopped |
 //! | another loader moved the position | this loader leaves the log to the other loader for half a second, and then checks it again |
 //! | the file of the database was removed or replaced | as after a temporary failure of the sink. Only the new file decides which records are loaded |
-//! | the sink fails temporarily | all logs wait, from 100 ms up to 30 s as above. The sink is opened again |
+//! | the sink fails temporarily | all logs wait, from 100 ms up to 30 s as above, or up to 1 s if replies wait for the sink. The sink is opened again |
 //! | the sink fails permanently (a changed type) | all logs wait 30 s. The state of the sink is `Stopped` |
 //! | a log of an earlier run makes the sink fail permanently, or three times in a row | this log waits 30 s. All other logs are loaded |
 //! | the thread panics | as after a temporary failure of the sink |
@@ -341,7 +341,11 @@ impl LoaderThread {
 
     fn wait_out(&mut self, state: LoadState) {
         let tuning = self.options.tuning;
-        let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
+        let max = match (state, self.options.sink.is_awaited) {
+            (LoadState::Retrying, true) => tuning.backoff_awaited_max,
+            _ => tuning.backoff_max,
+        };
+        let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(max));
         self.backoff = Some(wait);
         self.control.update(|status| (status.state, status.backoff) = (state, wait));
         self.control.wake.notify_all();

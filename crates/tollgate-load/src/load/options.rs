@@ -63,6 +63,8 @@ pub struct LoadTuning {
     pub backoff_min: Duration,
     /// Longest wait after an error.
     pub backoff_max: Duration,
+    /// Longest wait after an error of a sink that replies wait for.
+    pub backoff_awaited_max: Duration,
     /// Time without having caught up after which a loader logs a warning once a minute.
     pub lag_max: Duration,
     /// Longest wait at the end for a sink that does not answer.
@@ -81,6 +83,7 @@ impl Default for LoadTuning {
             poll: Duration::from_secs(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
+            backoff_awaited_max: Duration::from_secs(1),
             lag_max: Duration::from_mins(1),
             away_wait_max: Duration::from_secs(1),
             commit_wait_max: Duration::from_secs(5),

@@ -28,7 +28,7 @@ mod writer;
 use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Schema, Sequence};
-use tollgate_queue::{ReadTo, TopicCopies};
+use tollgate_queue::TopicCopies;
 
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
@@ -156,7 +156,7 @@ impl Sink for KafkaSink {
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
         if !self.owns(log) {
             // A reply may be released by the answer, so no gap may be missing.
-            self.refresh_to(ReadTo::End)?;
+            self.refresh_of(log)?;
         }
         Ok(self.state.logs.get(&log).map(|state| state.counts.gaps.clone()).unwrap_or_default())
     }

@@ -41,6 +41,9 @@ pub struct SinkOptions {
     /// Maximum number of rows of one segment that the database may refuse. If it refuses more, the sink
     /// stops.
     pub rejects_max: u64,
+    /// Whether replies wait for the sink. After an error, the loader then tries again sooner, because the
+    /// server refuses the records of these replies until the sink works.
+    pub is_awaited: bool,
 }
 
 /// Where a new sink begins.
@@ -92,6 +95,7 @@ impl SinkOptions {
             from: LoadFrom::default(),
             after_load: None,
             rejects_max: REJECTS_MAX,
+            is_awaited: false,
         }
     }
 

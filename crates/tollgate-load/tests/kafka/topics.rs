@@ -1,6 +1,7 @@
 //! Tests of the topics that a sink makes or finds.
 
 use tollgate_load::{SinkKind, topic_reports};
+use tollgate_queue::{Client, Guarantee, NewTopic, QueueRecord, ReadTo};
 
 use crate::site::{Site, broker};
 
@@ -27,4 +28,35 @@ fn a_missing_topic_that_the_sink_may_not_make_stops_the_sink() {
     site.write_visits(0..3);
     let reason = site.load_until_stopped();
     assert!(reason.contains(&format!("topic {:?} does not exist", site.topic())), "{reason}");
+}
+
+#[test]
+fn a_read_waits_only_for_open_transactions_of_the_named_partitions() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    let SinkKind::Kafka(options) = &site.options.kind else { unreachable!() };
+    let (client, topic) = (Client::of_sinks().unwrap(), format!("{}.table", site.name));
+    let mut topics = client.topics(&options.broker).unwrap().unwrap();
+    let made = NewTopic { name: topic.clone(), partitions: 2, replication: None, settings: Vec::new() };
+    topics.create(&[made]).unwrap();
+    let record = |partition: i32| QueueRecord {
+        topic: topic.clone(),
+        partition: Some(partition),
+        key: Some(vec![b'0' + partition as u8]),
+        value: Some(b"value".to_vec()),
+        headers: Vec::new(),
+    };
+    let open = |id: &str| {
+        client.open(&options.broker, &Guarantee::Transactions { id: format!("{}/{id}", site.name) }).unwrap()
+    };
+    let (mut first, mut second) = (open("first"), open("second"));
+    second.begin().unwrap();
+    second.send(&[record(1)]).unwrap();
+    first.begin().unwrap();
+    first.send(&[record(0)]).unwrap();
+    first.commit().unwrap();
+    let mut keys = |to: ReadTo<'_>| topics.table(&topic, to).unwrap().into_keys().collect::<Vec<_>>();
+    assert_eq!(keys(ReadTo::EndOf(&[0])), [b"0"], "the transaction of partition 1 is open");
+    second.commit().unwrap();
+    assert_eq!(keys(ReadTo::EndOf(&[1])), [b"0", b"1"]);
 }

@@ -111,7 +111,10 @@ impl Config {
             let stream = self.server.streams.iter_mut().find(|stream| stream.name == awaited.stream);
             let Some((sink, _)) = stream.and_then(|stream| stream.ack.awaited_mut()) else { continue };
             match awaited.find(&self.sinks, self.load.by) {
-                Ok(found) => *sink = found,
+                Ok(found) => {
+                    *sink = found;
+                    self.sinks[found.0].options.is_awaited = true;
+                }
                 Err(text) => faults.push(awaited.place.fault(text)),
             }
         }

@@ -17,6 +17,23 @@ fn check_standing(site: &Site, told: &str, mend: impl FnOnce()) {
 }
 
 #[test]
+fn a_sink_that_replies_wait_for_is_tried_again_sooner() {
+    let site = Site { is_deep: true, ..Site::new() };
+    let folder = site.database().parent().unwrap().to_owned();
+    std::fs::write(&folder, "no folder").unwrap();
+    site.write_visits(0..10);
+    let mut options = site.options();
+    options.sink.is_awaited = true;
+    (options.tuning.backoff_min, options.tuning.backoff_max) = (Duration::from_millis(1), Duration::MAX);
+    options.tuning.backoff_awaited_max = Duration::from_millis(20);
+    let loader = Loader::start(options, site.storage.clone(), None).unwrap();
+    // Without the shorter limit, this wait is only reached after the waits before it.
+    eventually("the limit is reached", || loader.status().backoff == Duration::from_millis(20));
+    std::fs::remove_file(&folder).unwrap();
+    eventually("all is loaded", || loader.status().rows == 10);
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_is_told_and_made_when_it_can_be() {
     let site = Site { is_deep: true, ..Site::new() };
     let folder = site.database().parent().unwrap().to_owned();

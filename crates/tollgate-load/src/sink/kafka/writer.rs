@@ -11,7 +11,7 @@ use tollgate_queue::{
 use tollgate_value::timestamp_text;
 
 use super::chunk::{KafkaChunk, Row};
-use super::entry::{PARTITIONS, POSITIONS, REJECTS};
+use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
 use super::message::{self, RowHeaders, RowTopic};
 use super::options::KafkaOptions;
@@ -170,10 +170,17 @@ impl KafkaSink {
         self.refresh_to(ReadTo::Stable)
     }
 
-    pub(super) fn refresh_to(&mut self, to: ReadTo) -> Result<(), SinkError> {
+    fn refresh_to(&mut self, to: ReadTo<'_>) -> Result<(), SinkError> {
         let table = self.topics.table(POSITIONS, to).map_err(failed("read the positions", None))?;
         self.state = topics::state_of(&self.name, &table)?;
         Ok(())
+    }
+
+    /// Reads the bookkeeping, and misses no entry of this log or of the sink that is committed. An open
+    /// transaction of another log usually is in another partition, so this read does not wait for it.
+    pub(super) fn refresh_of(&mut self, log: LogId) -> Result<(), SinkError> {
+        let partitions = [Some(log), None].map(|log| partition_of(&self.name, log));
+        self.refresh_to(ReadTo::EndOf(&partitions))
     }
 
     /// Returns whether this sink has the producer of a log, so that nothing else moves the position.
@@ -196,7 +203,7 @@ impl KafkaSink {
         let opened = self.client.open(&self.options.broker, &guarantee);
         let producer = opened.map_err(failed("open a producer", None))?;
         // The transactions of this log have ended now.
-        self.refresh_to(ReadTo::End)?;
+        self.refresh_of(log)?;
         self.producers.insert(log, producer);
         Ok(())
     }

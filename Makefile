@@ -19,6 +19,8 @@ PEBBLE_VERSION = 2.10.3
 PEBBLE = target/tools/pebble-$(PEBBLE_VERSION)/bin/pebble
 KAFKA_VERSION = 4.4.0
 KAFKA = target/tools/kafka-$(KAFKA_VERSION)
+CONFLUENT_KAFKA_VERSION = 2.16.1
+CONFLUENT_KAFKA = target/tools/confluent-kafka-$(CONFLUENT_KAFKA_VERSION)
 AZURITE_VERSION = 3.37.0
 AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/blob/main.js
 GOFAKES3_VERSION = c55a48f17be6
@@ -32,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -249,10 +251,15 @@ $(PEBBLE):
 	  github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v$(PEBBLE_VERSION)
 
 # Kafka, from the jars of Maven Central. tools/kafka_jars.txt has their names and SHA-256. It needs Java 17 or later.
-kafka: $(KAFKA)
+# librdkafka for Python reads the topics for tests: tools/read_topic.py.
+kafka: $(KAFKA) $(CONFLUENT_KAFKA)
 $(KAFKA): tools/kafka_jars.txt
 	@which java >/dev/null || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless; }
 	tools/fetch_jars.py tools/kafka_jars.txt $(KAFKA)
+$(CONFLUENT_KAFKA):
+	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+	  --target $(CONFLUENT_KAFKA) confluent-kafka==$(CONFLUENT_KAFKA_VERSION)
 
 # The clients of Kafka under faults of broker, link and client: tests/clients in the crate. `make queue-clients ROUNDS=200
 # SEED=7` runs as many rounds for each client, and goes on after the rounds that target/queue-clients has of this seed.
@@ -475,9 +482,14 @@ freshness: build tools
 	bench/study.py freshness
 
 # Architectures with one PostgreSQL: an INSERT for each request, a log that is loaded in bulk by the server or on
-# another machine, and a queue. Runs for six minutes (as root).
-architectures: build tools
+# another machine, and queues: Redis and Kafka. Runs for seven minutes (as root).
+architectures: build tools kafka
 	bench/study.py architectures
+
+# Records a second of `ack = "queued"` beside the producer benchmark of Kafka on the same records, and the latency of
+# other routes while the broker is frozen. Runs for four minutes (as root). PART=records runs one part.
+queue-bench: build kafka
+	bench/study.py queue $(if $(PART),--only $(PART))
 
 # Shipping compared with uploads by curl, loads from a store compared with loads from the log folder, and the workers
 # with a ship target compared with those without one. Runs for ten minutes (as root). PART=shipping runs one part.

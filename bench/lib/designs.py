@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from lib import broker
 from lib.cluster import Cluster
 from lib.servers import PEERS, PROGRAM, ROOT, SERVER_CORE, Nginx, Server, Tollgate, first_line
 from lib.usage import cpu_s_of, process_tree
@@ -199,6 +200,16 @@ class Loaded(Design, Tollgate):
     def drain(self):
         wait_until(lambda: self.audit().get("pending") == 0, [self.process])
 
+    def recorded(self) -> int:
+        command = [str(PROGRAM), "status", "--json", str(self.folder)]
+        status = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return json.loads(status)["log"]["records"]
+
+    def rows(self) -> int:
+        if self.cluster.sql("SELECT to_regclass('scores') IS NOT NULL") == "f":
+            return 0
+        return int(self.cluster.sql("SELECT count(*) FROM scores"))
+
 
 class LoadedBeforeReply(Loaded):
     name = "Tollgate, loaded"
@@ -244,16 +255,6 @@ class HandedOver(Loaded):
         """Waits until the other process has loaded all records. It looks for a segment every five seconds."""
         wait_until(lambda: self.rows() == self.recorded(), [self.process, self.loader])
 
-    def recorded(self) -> int:
-        command = [str(PROGRAM), "status", "--json", str(self.folder)]
-        status = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return json.loads(status)["log"]["records"]
-
-    def rows(self) -> int:
-        if self.cluster.sql("SELECT to_regclass('scores') IS NOT NULL") == "f":
-            return 0
-        return int(self.cluster.sql("SELECT count(*) FROM scores"))
-
     def stop(self):
         super().stop()
         self.loader.terminate()
@@ -263,7 +264,54 @@ class HandedOver(Loaded):
         return [self.process.pid, self.loader.pid]
 
 
-DESIGNS = [Direct, LoadedBeforeReply, LoadedFromSynced, LoadedFromWritten, HandedOver, LoggedByHand, Queued]
+class QueuedInKafka(Loaded):
+    """The reply waits for a Kafka broker, and another process loads the topic."""
+
+    name = "Tollgate, queued in Kafka, loaded from the topic"
+    ack = "queued"
+    port = 8235
+    durable = "Kafka has committed it, in its memory; the row follows"
+    sink = f'kafka = "{broker.Broker.address}"\ntopic = "bench.{{stream}}"\npartitions = 3'
+
+    def absent(self):
+        return super().absent() if broker.jars() else "Kafka is not installed: make kafka"
+
+    def start(self):
+        self.broker = broker.Broker(self.folder / "kafka")
+        shutil.rmtree(self.broker.folder, ignore_errors=True)
+        self.broker.start()
+        super().start()
+        configuration = self.folder / "load.toml"
+        configuration.write_text(f'[sink.main]\npostgres = "{self.database()}"\n')
+        source = f"kafka://{self.broker.address}"
+        self.loader = spawn(self.folder, str(PROGRAM), "load", "--from", source, str(configuration))
+
+    def drain(self):
+        wait_until(lambda: self.rows() == self.recorded(), [self.process, self.loader, self.broker.process])
+
+    def stop(self):
+        super().stop()
+        self.loader.terminate()
+        self.loader.wait(60)
+        self.broker.stop()
+
+    def roots(self):
+        return [self.process.pid, self.loader.pid, self.broker.process.pid]
+
+    def version(self):
+        return broker.version()
+
+
+DESIGNS = [
+    Direct,
+    LoadedBeforeReply,
+    LoadedFromSynced,
+    LoadedFromWritten,
+    HandedOver,
+    LoggedByHand,
+    Queued,
+    QueuedInKafka,
+]
 
 
 def spawn(folder: Path, *command: str) -> subprocess.Popen:

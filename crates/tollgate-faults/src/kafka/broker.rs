@@ -3,8 +3,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,11 @@ const START_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// Any id of 16 bytes in base64.
 const CLUSTER: &str = "4L6g3nShT-eMCtK--X86sw";
+/// Number of lines of the broker that a failed test prints.
+const LINES_SHOWN: usize = 40;
+/// Ports of brokers. The system gives none of them to a connection or to a listener on port 0. So nothing
+/// takes the port of a killed broker before the broker starts again.
+const PORTS: Range<u16> = 10_000..32_000;
 /// The line after which the broker serves.
 const STARTED: &str = "Kafka Server started";
 
@@ -105,7 +112,8 @@ impl Kafka {
         let lines = properties(folder, plain, &more);
         fs::write(folder.join("server.properties"), lines).expect("write server.properties");
         link.lead_to(broker);
-        let mut kafka = Self { folder: folder.to_owned(), jars: jars(), broker, secure, link, process: None };
+        let mut kafka =
+            Self { folder: folder.to_owned(), jars: tool("kafka-"), broker, secure, link, process: None };
         let format = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", "server.properties"];
         let users = options.secure.iter().flat_map(SecureListener::users);
         let done = kafka.java(&format).args(users).output().expect("run java: install default-jre-headless");
@@ -120,6 +128,8 @@ impl Kafka {
     /// The broker ends.
     pub fn run(&mut self) {
         let path = self.folder.join("out.log");
+        // The output of an earlier broker would look like a start.
+        fs::write(&path, "").expect("empty out.log");
         let broker = self.java(&["kafka.Kafka", "server.properties"]);
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "sh"])
@@ -141,6 +151,7 @@ impl Kafka {
             if text.contains(STARTED) {
                 return;
             }
+            assert!(self.is_running(), "the broker ended:\n{text}");
             assert!(begun.elapsed() < START_MAX, "the broker does not start:\n{text}");
             thread::sleep(LOOK);
         }
@@ -206,6 +217,22 @@ impl Kafka {
         self.broker
     }
 
+    /// Returns whether the process of the broker exists and has not ended.
+    fn is_running(&self) -> bool {
+        let Some((_, id)) = &self.process else { return false };
+        let stat = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).unwrap_or_default();
+        // The state follows the name, which ends with a parenthesis. `Z`: ended, and the keeper waits.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    /// Prints the last lines of the broker.
+    fn show(&self) {
+        let text = fs::read_to_string(self.folder.join("out.log")).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        println!("the broker runs: {}. Its last lines:", self.is_running());
+        lines[lines.len().saturating_sub(LINES_SHOWN)..].iter().for_each(|line| println!("{line}"));
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some((_, id)) = self.process {
             kill_process(id, signal).expect("signal the broker");
@@ -215,6 +242,9 @@ impl Kafka {
 
 impl Drop for Kafka {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.show();
+        }
         self.kill();
     }
 }
@@ -251,19 +281,31 @@ fn properties(folder: &Path, [broker, controller, link]: [SocketAddr; 3], more: 
     lines.join("\n") + "\n"
 }
 
-/// Returns an address that nothing listens at.
+/// Returns an address of [`PORTS`] that nothing listens at, and that this process did not return before.
+///
+/// # Panics
+/// All ports are taken.
 fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("the address of a listener")
+    /// Number of ports that were tried.
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let count = u32::from(PORTS.end - PORTS.start);
+    // Processes that run at once begin at distant ports.
+    let begin = std::process::id().wrapping_mul(2_654_435_761) % count;
+    while TRIED.load(Ordering::Relaxed) < count {
+        let place = (begin + TRIED.fetch_add(1, Ordering::Relaxed)) % count;
+        let port = PORTS.start + u16::try_from(place).expect("a port");
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr().expect("the address of a listener");
+        }
+    }
+    panic!("no port of {PORTS:?} is free");
 }
 
-/// Returns the folder of the jars.
-fn jars() -> PathBuf {
+/// Returns the newest folder of target/tools whose name begins so.
+pub(super) fn tool(name: &str) -> PathBuf {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let found = fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut kafkas: Vec<_> = found
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kafka-")))
-        .collect();
-    kafkas.sort();
-    kafkas.pop().expect("no Kafka in target/tools: run `make kafka`")
+    let is_wanted =
+        |path: &PathBuf| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name));
+    found.filter(is_wanted).max().unwrap_or_else(|| panic!("no {name} in target/tools: run `make kafka`"))
 }

@@ -1,10 +1,12 @@
-//! Reads a topic with the console consumer of Kafka.
+//! Reads a topic with librdkafka, by `tools/read_topic.py`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
-use super::broker::Kafka;
+use super::broker::{Kafka, tool};
 
-/// A record that the console consumer printed.
+/// A record of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     /// The partition of the record.
@@ -21,10 +23,11 @@ pub struct Read {
 const SEPARATOR: char = '\u{1f}';
 
 impl Kafka {
-    /// Reads all committed records of a topic, in the order of each partition.
+    /// Reads all committed records of a topic, in the order of each partition. Waits for the end of open
+    /// transactions.
     ///
     /// # Panics
-    /// The console consumer fails.
+    /// The reader fails.
     pub fn read(&self, topic: &str) -> Vec<Read> {
         self.read_as(topic, "read_committed")
     }
@@ -32,54 +35,32 @@ impl Kafka {
     /// Reads all records of a topic, also those of aborted transactions.
     ///
     /// # Panics
-    /// The console consumer fails.
+    /// The reader fails.
     pub fn read_uncommitted(&self, topic: &str) -> Vec<Read> {
         self.read_as(topic, "read_uncommitted")
     }
 
     fn read_as(&self, topic: &str, isolation: &str) -> Vec<Read> {
-        let address = self.direct().to_string();
-        let separator = format!("key.separator={SEPARATOR}");
-        let headers = format!("headers.separator={}", '\u{1e}');
-        let output = self
-            .java(&[
-                "org.apache.kafka.tools.consumer.ConsoleConsumer",
-                "--bootstrap-server",
-                &address,
-                "--topic",
-                topic,
-                "--from-beginning",
-                "--isolation-level",
-                isolation,
-                "--timeout-ms",
-                "4000",
-                "--formatter-property",
-                "print.headers=true",
-                "--formatter-property",
-                "print.partition=true",
-                "--formatter-property",
-                "print.key=true",
-                "--formatter-property",
-                &separator,
-                "--formatter-property",
-                &headers,
-            ])
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/read_topic.py");
+        let output = Command::new("python3")
+            .arg(program)
+            .args([&self.direct().to_string(), topic, isolation])
+            .env("PYTHONPATH", tool("confluent-kafka-"))
             .output()
-            .expect("run the console consumer");
-        let text = String::from_utf8_lossy(&output.stdout);
+            .expect("run python3");
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.contains("Processed a total of"), "the console consumer failed: {errors}");
-        text.lines().map(record).collect()
+        assert!(output.status.success(), "the reader failed: {errors}");
+        String::from_utf8_lossy(&output.stdout).lines().map(record).collect()
     }
 }
 
-/// Reads a line of the console consumer.
+/// Reads a line of the reader.
 fn record(line: &str) -> Read {
     let mut fields = line.splitn(4, SEPARATOR);
     let mut next = || fields.next().unwrap_or_else(|| panic!("a field is missing in {line:?}"));
     let (partition, headers, key, value) = (next(), next(), next(), next());
-    let partition = partition.trim_start_matches("Partition:").parse().expect("a partition");
     let headers = headers.split('\u{1e}').filter_map(|header| header.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let partition = partition.parse().expect("a partition");
     Read { partition, headers, key: key.to_owned(), value: value.to_owned() }
 }

@@ -1,5 +1,5 @@
 //! Tests with real logs and a real Kafka: each record of a log is in its topic exactly once, whatever fails
-//! in between. The console consumer of Kafka reads the topics.
+//! in between. librdkafka reads the topics.
 
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

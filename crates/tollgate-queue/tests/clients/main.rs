@@ -2,7 +2,7 @@
 //!
 //! A writer sends numbered records and its position in transactions, as a sink does. The driver kills,
 //! freezes and cuts off broker, link and writer in every phase of a transaction. At the end of a block of
-//! rounds, the console consumer of Kafka reads all committed records: each number has to be there once.
+//! rounds, librdkafka reads all committed records: each number has to be there once.
 //!
 //! `TOLLGATE_QUEUE_ROUNDS` is the number of rounds for each client, `TOLLGATE_QUEUE_SEED` their seed,
 //! `TOLLGATE_QUEUE_CLIENTS` their names. Finished blocks are in `target/queue-clients`, and are not run

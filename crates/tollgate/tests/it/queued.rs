@@ -1,5 +1,5 @@
-//! `ack = "queued"`: when a reply reports success, its records are committed by a real Kafka broker, and the
-//! console consumer of Kafka reads them. Any other reply has the outcome `refused`, `unknown` or `rejected`.
+//! `ack = "queued"`: when a reply reports success, its records are committed by a real Kafka broker, and
+//! librdkafka reads them. Any other reply has the outcome `refused`, `unknown` or `rejected`.
 
 mod crash;
 mod security;

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tollgate_faults::kafka::Flow;
 
-use super::site::{LogOnFailure, Site, item, outcome, until_taken};
-use crate::client::Client;
+use super::site::{LogOnFailure, Sender, Site, item, outcome, until_taken};
 use crate::program::{App, Following, Running};
 
 /// Number of rounds that share a broker. Topic and database are read at their end.
@@ -130,7 +129,7 @@ impl Block {
     /// Waits until the broker takes records of the server.
     fn until_taken(&self) {
         let _shown = LogOnFailure(self.server());
-        until_taken(&mut self.server().connect());
+        until_taken(&mut Sender::new(self.server().address()));
     }
 
     /// Runs rounds, and checks topic and database. Returns the number of acknowledged records and of rows.
@@ -239,23 +238,20 @@ impl Block {
 /// Sends every fourth number from `first` on, until the failure is over.
 fn send(address: SocketAddr, first: i64, done: &AtomicBool) -> Seen {
     let mut seen = Seen { next: first + 1, ..Seen::default() };
-    let mut client = Client::try_connect(address);
+    let mut client = Sender::new(address);
     for n in (first..).step_by(CLIENTS as usize) {
         if done.load(Ordering::SeqCst) {
             break;
         }
         seen.next = n + CLIENTS;
-        match client.as_mut().and_then(|client| client.post("/a", &item(n))) {
+        match client.post("/a", &item(n)) {
             Some(reply) if reply.is_success() => drop(seen.acknowledged.insert(n)),
             Some(reply) if outcome(&reply) == "refused" => {
                 seen.refused.insert(n);
                 thread::sleep(Duration::from_millis(5));
             }
             Some(_) => {}
-            None => {
-                thread::sleep(Duration::from_millis(5));
-                client = Client::try_connect(address);
-            }
+            None => thread::sleep(Duration::from_millis(5)),
         }
     }
     seen

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::Stdio;
 
 use tempfile::TempDir;
@@ -13,6 +14,10 @@ use crate::program::{App, Running, eventually};
 const CONFIG: &str = r#"
 workers = 2
 drain_timeout = "4s"
+# A busy machine must not make the server refuse requests for another reason.
+queue_age_max = "1h"
+[log]
+queue_age_max = "1h"
 [stream.a]
 ack = "queued"
 ack_timeout = "TIMEOUT"
@@ -89,9 +94,9 @@ impl Site {
     }
 
     /// Starts the server, and waits until it takes records for the broker.
-    pub(super) fn start(&self) -> (Running, Client) {
+    pub(super) fn start(&self) -> (Running, Sender) {
         let server = self.app.start();
-        let mut client = server.connect();
+        let mut client = Sender::new(server.address());
         until_taken(&mut client);
         (server, client)
     }
@@ -125,6 +130,29 @@ pub(super) fn outcome(reply: &Reply) -> &str {
     reply.field("tollgate-outcome").unwrap_or_default()
 }
 
+/// A client that connects again after the server closed its connection. A server on a busy machine closes
+/// connections that it accepted late.
+pub(super) struct Sender {
+    address: SocketAddr,
+    client: Option<Client>,
+}
+
+impl Sender {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self { address, client: None }
+    }
+
+    /// Sends an item. `None`: there was no server, or no complete reply.
+    pub(super) fn post(&mut self, path: &str, body: &str) -> Option<Reply> {
+        let mut client = self.client.take().or_else(|| Client::try_connect(self.address))?;
+        let reply = client.post(path, body)?;
+        if reply.field("connection") != Some("close") {
+            self.client = Some(client);
+        }
+        Some(reply)
+    }
+}
+
 /// Prints the log of a server if its test fails.
 pub(super) struct LogOnFailure<'a>(pub(super) &'a Running);
 
@@ -137,10 +165,28 @@ impl Drop for LogOnFailure<'_> {
 }
 
 /// Sends records until the broker takes one. Their numbers are negative.
-pub(super) fn until_taken(client: &mut Client) {
+pub(super) fn until_taken(client: &mut Sender) {
     eventually("the broker takes a record", || {
         let reply = client.post("/a", &item(-1))?;
         let is_taken = reply.is_success() && reply.field("tollgate-ack").is_none();
         is_taken.then_some(())
     });
+}
+
+#[test]
+fn a_sender_connects_again_after_the_server_closed_its_connection() {
+    let config = r#"
+requests_per_connection_max = 1
+[[route]]
+path = "/a"
+methods = ["POST"]
+reply = { body = "a" }
+"#;
+    let app = App::new(config, &[]);
+    let server = app.start();
+    let mut sender = Sender::new(server.address());
+    for _ in 0..3 {
+        let reply = sender.post("/a", &item(1)).unwrap();
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("close")), "{reply:?}");
+    }
 }

@@ -33,7 +33,7 @@ RECORD = {"kind": "purchase", "user": "user-000000", "amount": 4200, "note": "a 
 
 
 class Queued(Tollgate):
-    """Tollgate with a stream that waits for the broker, and one that waits for the disk."""
+    """Tollgate with a stream that waits for the broker, and another that waits for the disk."""
 
     name = "Tollgate, queued"
     port = 8236

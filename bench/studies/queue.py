@@ -51,7 +51,8 @@ class Queued(Tollgate):
 def main():
     arguments = parse()
     install_packages(set(Wrk.packages))
-    install_oha()
+    if arguments.only != "records":
+        install_oha()
     print(f"{machine()}. Server, broker and producer share a core, the clients have another one.")
     print(version(), flush=True)
     with tempfile.TemporaryDirectory(prefix="tollgate-queue-") as name:

@@ -544,7 +544,7 @@ nightly: build rules
 	$(MAKE) dist-e2e BINARY=target/x86_64-unknown-linux-musl/packaged/tollgate \
 	  TESTS="-- --skip wall_clock --skip a_clock_that --skip whose_clock"
 	$(CARGO) test --locked -p tollgate-server --test http -- --ignored --nocapture a_document_of_a_gibibyte
-	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse \
+	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse queue-test \
 	  "queue-crash ROUNDS=100"; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the

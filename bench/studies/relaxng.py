@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm", type=int, default=15, help="seconds that the Java program warms")
     arguments = parser.parse_args()
-    build = ["cargo", "build", "--release", "--locked", "-p", "tollgate-relaxng", "--example", "validate"]
+    build = ["cargo", "build", "--release", "--locked", "-p", "tollgate-validate", "--example", "validate"]
     subprocess.run(build, cwd=ROOT, check=True)
     install_jars()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def runs(document, warm):
     ours = [TARGET / "release/examples/validate", PEER / "orders.rnc", document, "20"]
     java = ["java", "-XX:+UseSerialGC", "-cp", f"{JARS}/*", PEER / "Peer.java", PEER / "orders.rng", document]
     return {
-        "tollgate-relaxng with quick-xml": best_of(ours),
+        "Tollgate": best_of(ours),
         "Woodstox with MSV, warm": best_of([*java, "20", str(warm)]),
         "xmllint --stream": (
             user_time(["xmllint", "--noout", "--stream", document]),

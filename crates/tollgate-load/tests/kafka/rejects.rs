@@ -24,7 +24,8 @@ fn with_large(broker: &Broker, rejects_max: u64) -> Site {
     site.write_visits(0..1);
     assert_eq!(site.load().rows, 1);
     set_limit(broker, &site, 100_000);
-    site.write(&[visits()], |appender| {
+    // The limit of rejects counts those of one segment.
+    site.write_in(8 << 20, &[visits()], |appender| {
         for n in 1..60 {
             if n == 20 || n == 40 {
                 let large = "x".repeat(150_000);

@@ -89,7 +89,17 @@ impl Site {
 
     /// Writes a whole log, and seals it.
     pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
-        let options = LogOptions { segment_bytes_max: 16 << 10, ..LogOptions::new(&self.dir()) };
+        self.write_in(16 << 10, schemas, fill)
+    }
+
+    /// Writes a whole log with segments of this size, and seals it.
+    pub(crate) fn write_in<R>(
+        &self,
+        segment_bytes_max: u64,
+        schemas: &[Schema],
+        fill: impl FnOnce(&mut Appender) -> R,
+    ) -> LogId {
+        let options = LogOptions { segment_bytes_max, ..LogOptions::new(&self.dir()) };
         let log = Log::open(Arc::new(DiskStorage), options, schemas.to_vec(), |_| {}).unwrap().0;
         let mut appender = log.appender(|| {});
         fill(&mut appender);

@@ -197,8 +197,10 @@ fn check_nothing_else(app: &App) {
     let tables = app
         .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
     let (ours, of_streams): (Vec<_>, Vec<_>) = tables.iter().partition(|name| name.starts_with("tollgate_"));
-    assert_eq!((ours.len(), of_streams.len()), (11, 2), "{tables:?}");
-    for table in ["rejects", "refusals", "gaps", "keys", "ticks"].map(|name| format!("tollgate_{name}")) {
+    assert_eq!((ours.len(), of_streams.len()), (12, 2), "{tables:?}");
+    for table in
+        ["rejects", "refusals", "gaps", "keys", "ticks", "origins"].map(|name| format!("tollgate_{name}"))
+    {
         assert_eq!(app.query::<i64>(&format!("SELECT count(*) FROM {table}")), [0], "{table}");
     }
 }

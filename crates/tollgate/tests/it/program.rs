@@ -167,7 +167,11 @@ impl App {
     }
 
     pub(crate) fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.path().join("data/tollgate.sqlite")).unwrap()
+        rusqlite::Connection::open(self.database_path()).unwrap()
+    }
+
+    fn database_path(&self) -> PathBuf {
+        self.path().join("data/tollgate.sqlite")
     }
 
     /// Returns the first column of all rows.
@@ -177,8 +181,9 @@ impl App {
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
+    /// Returns whether the database is there and has this table.
     pub(crate) fn has_table(&self, name: &str) -> bool {
-        self.database().table_exists(None, name).unwrap()
+        self.database_path().exists() && self.database().table_exists(None, name).unwrap()
     }
 
     pub(crate) fn log_dir(&self) -> PathBuf {

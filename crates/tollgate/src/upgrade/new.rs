@@ -8,6 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tollgate_log::{FORMAT_VERSION, LogId};
 use tollgate_server::HandedListen;
 
@@ -21,6 +24,8 @@ use crate::sys::environment;
 
 /// Time within which the old process sends its next message.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
+/// Time within which the kernel ends a process that was killed.
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// The old process, which still serves.
 pub(crate) struct Predecessor {
@@ -123,6 +128,7 @@ impl Predecessor {
         loop {
             let (message, descriptors) = match self.channel.receive(ANSWER_MAX) {
                 Err(ReceiveError::Ended) => {
+                    await_end(self.hello.process);
                     tracing::warn!(
                         process = self.hello.process,
                         "the old process ended before it handed all over"
@@ -155,7 +161,8 @@ impl Predecessor {
     pub(crate) fn serve(self) -> anyhow::Result<DrainingProcess> {
         let _ = self.channel.send(&Message::Serving, &[]);
         match self.channel.receive(ANSWER_MAX) {
-            Ok((Message::Yielded, _)) | Err(ReceiveError::Ended) => {}
+            Ok((Message::Yielded, _)) => {}
+            Err(ReceiveError::Ended) => await_end(self.hello.process),
             Ok((other, _)) => anyhow::bail!("the old process sent an unexpected message: {other:?}"),
             Err(error) => return Err(error).context("the old process does not give its duties up"),
         }
@@ -239,9 +246,48 @@ impl DrainingProcess {
     }
 }
 
+/// Waits until the kernel has closed all descriptors of a process that closed its socket, for at most
+/// [`END_MAX`]. The kernel closes them one after another, so a listener may be open for a moment longer.
+fn await_end(process: u32) {
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+    // A process that cannot be opened is gone.
+    let Some(Ok(process)) = id.map(|id| pidfd_open(id, PidfdFlags::empty())) else { return };
+    let until = Instant::now() + END_MAX;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref()) {
+            Err(Errno::INTR) => {}
+            _ => return,
+        }
+    }
+}
+
 /// Takes the socket at standard input, which becomes /dev/null. So no child of this process gets the socket.
 fn take_stdin() -> io::Result<OwnedFd> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_is_awaited_and_a_process_that_is_gone_is_not() {
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let id = child.id();
+        let killer = thread::spawn(move || {
+            child.kill().unwrap();
+            child
+        });
+        await_end(id);
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        assert!(stat.contains(") Z"), "{stat}");
+        killer.join().unwrap().wait().unwrap();
+        await_end(id);
+    }
 }

@@ -3,7 +3,7 @@
 use tollgate_faults::kafka::Flow;
 use tollgate_load::LoadState;
 
-use crate::site::{Site, broker, eventually};
+use crate::site::{PATIENCE, Site, broker, eventually};
 
 #[test]
 fn a_log_is_in_its_topic_once_however_often_the_loader_runs() {
@@ -35,7 +35,7 @@ fn a_broker_killed_during_loads_has_every_row_once() {
         });
         broker.kafka.run();
     }
-    site.finish(loader);
+    loader.finish(PATIENCE).unwrap();
     site.assert_visits(&broker, 0..600);
     assert_eq!(site.audit()[0].loaded, 600);
 }
@@ -54,7 +54,7 @@ fn a_link_cut_or_frozen_during_loads_doubles_nothing() {
         });
         broker.kafka.link().set(Flow::Open);
     }
-    site.finish(loader);
+    loader.finish(PATIENCE).unwrap();
     site.assert_visits(&broker, 0..600);
 }
 
@@ -70,7 +70,7 @@ fn a_frozen_broker_delays_a_load_and_doubles_nothing() {
         loader.status().state == LoadState::Retrying || loader.status().rows == 300
     });
     broker.kafka.thaw();
-    site.finish(loader);
+    loader.finish(PATIENCE).unwrap();
     site.assert_visits(&broker, 0..300);
 }
 
@@ -81,7 +81,7 @@ fn two_loaders_of_one_log_fence_each_other_and_double_nothing() {
     site.write_visits(0..800);
     let loaders = [site.start(), site.start()];
     for loader in loaders {
-        site.finish(loader);
+        loader.finish(PATIENCE).unwrap();
     }
     site.assert_visits(&broker, 0..800);
     assert_eq!(site.audit()[0].loaded, 800);

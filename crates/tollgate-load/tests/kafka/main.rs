@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod exactly_once;
+#[path = "../shared/logs.rs"]
+mod logs;
 mod records;
 mod rejects;
 mod site;

@@ -3,20 +3,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_faults::kafka::{Kafka, KafkaOptions as BrokerSettings, Read};
-use tollgate_load::{
-    AuditRow, ItemRow, KafkaOptions, LoadOptions, LoadState, LoadStatus, Loader, SinkKind, SinkOptions, audit,
-};
-use tollgate_log::{
-    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions,
-    RowEncoder, Schema, SchemaId, Value,
-};
+use tollgate_load::{AuditRow, KafkaOptions, LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions, audit};
+use tollgate_log::{Appender, DiskStorage, LogId, Schema};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+use crate::logs;
+pub(crate) use crate::logs::{PATIENCE, column, eventually, row, unread, visit, visits};
 
 /// A broker that the tests of this program share. A test that disturbs the broker locks it for itself.
 pub(crate) struct Broker {
@@ -36,20 +31,6 @@ pub(crate) fn broker() -> MutexGuard<'static, Broker> {
     let broker: &'static Mutex<Broker> = broker;
     drop(shared);
     broker.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
-    Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
-}
-
-/// Makes the schema of a stream with a number and a path.
-pub(crate) fn visits() -> Schema {
-    Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
-}
-
-/// Function to read items of rejects, for tests without items that a client sent. Fails if it is called.
-pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
-    Err(format!("an item of {stream} is read"))
 }
 
 pub(crate) struct Site {
@@ -89,7 +70,7 @@ impl Site {
 
     /// Writes a whole log, and seals it.
     pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
-        self.write_in(16 << 10, schemas, fill)
+        self.write_in(logs::SEGMENT_BYTES, schemas, fill)
     }
 
     /// Writes a whole log with segments of this size, and seals it.
@@ -99,27 +80,11 @@ impl Site {
         schemas: &[Schema],
         fill: impl FnOnce(&mut Appender) -> R,
     ) -> LogId {
-        let options = LogOptions { segment_bytes_max, ..LogOptions::new(&self.dir()) };
-        let log = Log::open(Arc::new(DiskStorage), options, schemas.to_vec(), |_| {}).unwrap().0;
-        let mut appender = log.appender(|| {});
-        fill(&mut appender);
-        drop(appender);
-        let id = log.id();
-        log.close().unwrap();
-        id
+        logs::write(&self.dir(), segment_bytes_max, schemas, fill)
     }
 
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
-        self.write(&[visits()], |appender| {
-            for n in numbers {
-                let appended = visit(appender, n);
-                // A segment is closed only between writes, and one write takes all waiting batches. So the
-                // test waits for a write after every 20 records.
-                if n % 20 == 0 {
-                    eventually("it is written", || appender.reached(appended, Level::Written).is_some());
-                }
-            }
-        })
+        logs::write_visits(&self.dir(), numbers)
     }
 
     pub(crate) fn load_options(&self) -> LoadOptions {
@@ -127,6 +92,9 @@ impl Site {
         options.tuning.backoff_min = Duration::from_millis(5);
         options.tuning.backoff_max = Duration::from_millis(100);
         options.tuning.chunk_rows_max = 40;
+        // A busy machine may need long to connect.
+        options.tuning.away_wait_max = PATIENCE;
+        options.tuning.commit_wait_max = PATIENCE;
         options
     }
 
@@ -135,19 +103,12 @@ impl Site {
     }
 
     pub(crate) fn load(&self) -> LoadStatus {
-        looked(self.start()).finish(PATIENCE).unwrap()
-    }
-
-    /// Waits until a loader has loaded all records, and ends it.
-    pub(crate) fn finish(&self, loader: Loader) {
-        // `finish` gives up soon if the sink does not answer, so the test waits here first.
-        eventually("all is loaded", || loader.status().state == LoadState::CaughtUp);
-        loader.finish(PATIENCE).unwrap();
+        self.start().finish(PATIENCE).unwrap()
     }
 
     /// Loads until the sink stops. Returns the reason.
     pub(crate) fn load_until_stopped(&self) -> String {
-        looked(self.start()).finish(PATIENCE).unwrap_err().to_string()
+        self.start().finish(PATIENCE).unwrap_err().to_string()
     }
 
     pub(crate) fn audit(&self) -> Vec<AuditRow> {
@@ -179,34 +140,4 @@ impl Site {
 fn number(record: &Read) -> i64 {
     let row: serde_json::Value = serde_json::from_str(&record.value).unwrap();
     row["n"].as_i64().unwrap()
-}
-
-/// Returns the loader after its first visit of all logs.
-fn looked(loader: Loader) -> Loader {
-    let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
-    eventually("it has looked at all", || !is_at_work(loader.status().state));
-    loader
-}
-
-/// Appends one row in its own batch.
-pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
-    let path = format!("/path/{n:06}");
-    row(appender, &[Value::Int(n), Value::Text(&path)])
-}
-
-pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
-    let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
-    let (appended, result) =
-        appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
-    result.unwrap();
-    eventually("the writer takes a batch", || appender.hand_over());
-    appended.unwrap()
-}
-
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }

@@ -10,6 +10,8 @@ mod ending;
 mod exactly_once;
 mod foreign_keys;
 mod keys;
+#[path = "../shared/logs.rs"]
+mod logs;
 mod mending;
 mod proxy;
 mod rejects;

@@ -2,36 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_load::{
-    AuditRow, ItemRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
-    audit,
+    AuditRow, LoadOptions, LoadStatus, Loader, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, audit,
 };
-use tollgate_log::{
-    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions,
-    OpenError, RowEncoder, Schema, SchemaId, Value,
-};
+use tollgate_log::{Appender, DiskStorage, Log, LogId, Schema};
 
 use crate::cluster::Cluster;
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
-
-pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
-    Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
-}
-
-/// Makes the schema of a stream with a number and a path.
-pub(crate) fn visits() -> Schema {
-    Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
-}
-
-/// Function to read items of rejects, for tests without items that a client sent. Fails if it is called.
-pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
-    Err(format!("an item of {stream} is read"))
-}
+use crate::logs;
+pub(crate) use crate::logs::{PATIENCE, column, eventually, row, unread, visit, visits};
 
 pub(crate) struct Site<'a> {
     folder: TempDir,
@@ -63,42 +44,16 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn open_log(&self, schemas: &[Schema]) -> Log {
-        let options = LogOptions { segment_bytes_max: 16 << 10, ..LogOptions::new(&self.dir()) };
-        let mut log = None;
-        eventually("the log is free", || {
-            log = match Log::open(Arc::new(DiskStorage), options.clone(), schemas.to_vec(), |_| {}) {
-                // Another test may be starting a program. Between fork and exec, the new process still holds
-                // the lock of the previous log.
-                Err(OpenError::Locked(_)) => None,
-                opened => Some(opened.unwrap().0),
-            };
-            log.is_some()
-        });
-        log.unwrap()
+        logs::open(&self.dir(), logs::SEGMENT_BYTES, schemas)
     }
 
     /// Writes a whole log, and seals it.
     pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
-        let log = self.open_log(schemas);
-        let mut appender = log.appender(|| {});
-        fill(&mut appender);
-        drop(appender);
-        let id = log.id();
-        log.close().unwrap();
-        id
+        logs::write(&self.dir(), logs::SEGMENT_BYTES, schemas, fill)
     }
 
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
-        self.write(&[visits()], |appender| {
-            for n in numbers {
-                let appended = visit(appender, n);
-                // A segment is closed only between writes, and one write takes all waiting batches. So the
-                // test waits for a write after every 20 records.
-                if n % 20 == 0 {
-                    eventually("it is written", || appender.reached(appended, Level::Written).is_some());
-                }
-            }
-        })
+        logs::write_visits(&self.dir(), numbers)
     }
 
     pub(crate) fn load_options(&self) -> LoadOptions {
@@ -172,29 +127,6 @@ impl<'a> Site<'a> {
 pub(crate) fn sink_at(url: &str) -> SinkOptions {
     let options = PostgresOptions::new(PostgresUrl::parse(url).unwrap());
     SinkOptions::new("main", SinkKind::Postgres(Box::new(options)))
-}
-
-/// Appends one row in its own batch.
-pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
-    let path = format!("/path/{n:06}");
-    row(appender, &[Value::Int(n), Value::Text(&path)])
-}
-
-pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
-    let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
-    let (appended, result) =
-        appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
-    result.unwrap();
-    eventually("the writer takes a batch", || appender.hand_over());
-    appended.unwrap()
-}
-
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

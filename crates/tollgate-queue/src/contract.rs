@@ -52,6 +52,17 @@ pub trait Topics: Send {
     /// The broker does not answer, or refuses the user.
     fn copies(&mut self, topic: &str) -> Result<Option<TopicCopies>, QueueError>;
 
+    /// Writes the end of the last transaction of a transactional id again, in the topics that `is_wanted`
+    /// accepts, if the cluster completed the transaction and lost its end. Returns whether the transaction
+    /// may still be open, or the id is unknown.
+    ///
+    /// The caller opens the next producer of the id only afterwards, because the coordinator then forgets
+    /// the result.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses the user.
+    fn end_lost(&mut self, id: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<bool, QueueError>;
+
     /// Reads the committed records of a compacted topic: the last value of each key.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use krafka::admin::{
-    AdminClient, ConfigResource, DescribeConfigsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
+    AdminClient, ConfigResource, DescribeConfigsOptions, ListOffsetsOptions, ListTopicsOptions, OffsetSpec,
+    TopicPartition,
 };
 use krafka::consumer::{AutoOffsetReset, Consumer, IsolationLevel};
 use krafka::error::{ErrorCode, KrafkaError};
@@ -12,10 +13,13 @@ use krafka::error::{ErrorCode, KrafkaError};
 use crate::contract::{NewTopic, ReadTo, TopicCopies, Topics};
 use crate::error::QueueError;
 use crate::krafka_client::{Connection, failed};
+use crate::krafka_ends::Ends;
 use crate::options::BrokerOptions;
 
 /// Longest wait of one fetch.
 const FETCH_WAIT: Duration = Duration::from_millis(50);
+/// Wait for the end of open transactions, before the read looks whether the cluster lost it.
+const END_PAUSE: Duration = Duration::from_secs(1);
 /// Time that is added to the age at which the broker aborts a transaction.
 const ABORT_LATENCY: Duration = Duration::from_secs(10);
 
@@ -82,6 +86,21 @@ impl Topics for KrafkaTopics {
         Ok(Some(TopicCopies { partitions: partitions.len(), replicas, min_insync }))
     }
 
+    fn end_lost(&mut self, id: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<bool, QueueError> {
+        let admin = self.connection.admin();
+        let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
+        self.connection.wait(async {
+            let mut partitions = Vec::new();
+            let topics = admin.list_topics(ListTopicsOptions::default()).await?;
+            let topics: Vec<_> = topics.into_iter().filter(|topic| is_wanted(topic)).collect();
+            for (name, topic) in admin.describe_topics(topics, Default::default()).await? {
+                let numbers = topic?.partitions.into_iter().map(|partition| partition.partition);
+                partitions.extend(numbers.map(|number| TopicPartition::new(&*name, number)));
+            }
+            ends.end_of(id, partitions).await
+        })
+    }
+
     fn table(&mut self, topic: &str, to: ReadTo<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
         let Some(partitions) = self.partitions(topic)? else {
             let brokers = self.connection.brokers.clone();
@@ -89,7 +108,8 @@ impl Topics for KrafkaTopics {
         };
         let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
         let admin = self.connection.admin();
-        let reading = read_table(&self.connection.kafka, &admin, topic, (partitions, to), self.open_max);
+        let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
+        let reading = read_table(&ends, topic, (partitions, to), self.open_max);
         let table = self.connection.waiter.wait_at_most(self.open_max * 2, reading);
         table.map_err(|error| self.failed(&error))
     }
@@ -105,14 +125,14 @@ fn wire_topic(topic: &NewTopic) -> Result<krafka::admin::NewTopic, KrafkaError> 
 /// [`ReadTo::End`] counts the records of open transactions. So the function returns only after these
 /// transactions have ended, and misses no record that is committed at the call.
 async fn read_table(
-    kafka: &krafka::Kafka,
-    admin: &AdminClient,
+    lost: &Ends<'_>,
     topic: &str,
     (partitions, to): (Vec<i32>, ReadTo<'_>),
     open_max: Duration,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
-    let ends = ends(admin, topic, &partitions, to).await?;
-    let consumer = kafka
+    let ends = ends(lost.admin, topic, &partitions, to).await?;
+    let consumer = lost
+        .kafka
         .consumer_without_group()
         .auto_offset_reset(AutoOffsetReset::Earliest)
         .enable_auto_commit(false)
@@ -121,7 +141,7 @@ async fn read_table(
         .build()
         .await?;
     consumer.assign(topic, partitions).await?;
-    let table = read_to(&consumer, topic, &ends, open_max).await;
+    let table = read_to(&consumer, topic, &ends, open_max, lost).await;
     consumer.close().await?;
     table
 }
@@ -131,9 +151,11 @@ async fn read_to(
     topic: &str,
     ends: &HashMap<i32, i64>,
     open_max: Duration,
+    lost: &Ends<'_>,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
     let (mut table, begun) = (BTreeMap::new(), Instant::now());
-    while is_behind(consumer, topic, ends).await {
+    let mut looked = begun;
+    while !behind(consumer, topic, ends).await.is_empty() {
         for record in consumer.poll(FETCH_WAIT).await? {
             let Some(key) = record.key else { continue };
             match record.value {
@@ -141,22 +163,32 @@ async fn read_to(
                 None => drop(table.remove(&key[..])),
             }
         }
+        if looked.elapsed() > END_PAUSE {
+            lost.end_in(behind(consumer, topic, ends).await).await?;
+            looked = Instant::now();
+        }
         if begun.elapsed() > open_max {
-            return Err(KrafkaError::timeout(format!("records of {topic} after open transactions")));
+            let places = behind(consumer, topic, ends).await;
+            let places: Vec<_> = places.iter().map(|place| place.partition.to_string()).collect();
+            let places = places.join(", ");
+            return Err(KrafkaError::timeout(format!(
+                "end of open transactions in {topic}, partitions {places}, after {open_max:?}"
+            )));
         }
     }
     Ok(table)
 }
 
-/// Returns whether a partition has records before its end that were not returned yet.
-async fn is_behind(consumer: &Consumer, topic: &str, ends: &HashMap<i32, i64>) -> bool {
+/// Returns the partitions that have records before their end that were not returned yet.
+async fn behind(consumer: &Consumer, topic: &str, ends: &HashMap<i32, i64>) -> Vec<TopicPartition> {
+    let mut behind = Vec::new();
     for (partition, end) in ends {
         let position = consumer.position(topic, *partition).await;
         if *end > 0 && position.is_none_or(|position| position < *end) {
-            return true;
+            behind.push(TopicPartition::new(topic, *partition));
         }
     }
-    false
+    behind
 }
 
 /// Returns the end of each partition.

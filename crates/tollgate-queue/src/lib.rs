@@ -22,6 +22,8 @@ mod error;
 #[cfg(feature = "krafka")]
 mod krafka_client;
 #[cfg(feature = "krafka")]
+mod krafka_ends;
+#[cfg(feature = "krafka")]
 mod krafka_reader;
 #[cfg(feature = "krafka")]
 mod krafka_topics;

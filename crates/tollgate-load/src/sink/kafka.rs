@@ -4,6 +4,7 @@
 //! The transactional id is made of the sink and the log. So the sink has one producer for each log. The
 //! producer opens before the first load of the log: it fences the producer of another loader, and ends its
 //! transaction. Only then is the position read, so that no other loader can move it without being noticed.
+//! Before, the sink writes the ends of transactions again that the cluster lost.
 //!
 //! A load is in memory until the commit. If the broker refuses rows for their size, the transaction is
 //! aborted, and repeated with rejects in their place.

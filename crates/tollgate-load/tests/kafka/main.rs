@@ -4,6 +4,7 @@
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod ends;
 mod exactly_once;
 #[path = "../shared/logs.rs"]
 mod logs;

@@ -79,4 +79,10 @@ impl KafkaOptions {
     pub(crate) fn topic_of(&self, stream: &str) -> String {
         self.topic.replace(STREAM, stream)
     }
+
+    /// Returns whether a topic has the name of one of a stream.
+    pub(super) fn may_have(&self, topic: &str) -> bool {
+        let (before, after) = self.topic.split_once(STREAM).unwrap_or((&self.topic, ""));
+        topic.len() >= before.len() + after.len() && topic.starts_with(before) && topic.ends_with(after)
+    }
 }

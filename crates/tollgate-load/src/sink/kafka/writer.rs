@@ -196,16 +196,38 @@ impl KafkaSink {
         if self.producers.len() >= PRODUCERS_MAX {
             self.producers.clear();
         }
-        let guarantee = match self.options.exactly_once {
-            true => Guarantee::Transactions { id: format!("tollgate/{}/{log}", self.name) },
-            false => Guarantee::Idempotent,
+        let producer = match self.options.exactly_once {
+            true => self.open_transactional(&format!("tollgate/{}/{log}", self.name))?,
+            false => self.open_producer(&Guarantee::Idempotent)?,
         };
-        let opened = self.client.open(&self.options.broker, &guarantee);
-        let producer = opened.map_err(failed("open a producer", None))?;
         // The transactions of this log have ended now.
         self.refresh_of(log)?;
         self.producers.insert(log, producer);
         Ok(())
+    }
+
+    /// Opens a producer with a transactional id. Before, its last transaction gets the end that the cluster
+    /// may have lost: later the cluster has forgotten the result, and the next transaction would end both.
+    fn open_transactional(&mut self, id: &str) -> Result<Box<dyn Producer>, SinkError> {
+        let may_be_open = self.end_lost(id)?;
+        let producer = self.open_producer(&Guarantee::Transactions { id: id.to_owned() })?;
+        if may_be_open {
+            // The open transaction was aborted now, perhaps by a cluster that restarted.
+            self.end_lost(id)?;
+        }
+        Ok(producer)
+    }
+
+    fn open_producer(&self, guarantee: &Guarantee) -> Result<Box<dyn Producer>, SinkError> {
+        self.client.open(&self.options.broker, guarantee).map_err(failed("open a producer", None))
+    }
+
+    /// Writes the end of the last transaction of an id again, if the cluster lost it. Returns whether the
+    /// transaction may still be open.
+    fn end_lost(&mut self, id: &str) -> Result<bool, SinkError> {
+        let options = &self.options;
+        let is_ours = |topic: &str| topic == POSITIONS || topic == REJECTS || options.may_have(topic);
+        self.topics.end_lost(id, &is_ours).map_err(failed("end a transaction", None))
     }
 
     pub(super) fn known_position(&self, log: LogId) -> Option<Position> {

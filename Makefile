@@ -34,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -47,11 +47,11 @@ RELEASE = RUSTFLAGS="$(RUSTFLAGS) --remap-path-prefix=$(CARGO_FOLDER)/registry/s
   CXXFLAGS="$(CXXFLAGS) -ffile-prefix-map=$(CARGO_FOLDER)/registry/src=registry" $(CARGO)
 
 build:
-	$(RELEASE) build --release --locked -p tollgate --features kafka
+	$(RELEASE) build --release --locked -p tollgate --features kafka,lake
 
 # The program of a release for TARGET. tools/packages/zig.py calls this, and names the compilers of the target.
 build-dist:
-	$(RELEASE) build --profile packaged --locked -p tollgate --features kafka --target $(TARGET)
+	$(RELEASE) build --profile packaged --locked -p tollgate --features kafka,lake --target $(TARGET)
 
 # The files of a release, in target/dist: archives, deb, rpm, OCI image, SBOM, licences, SHA256SUMS.
 # `make dist TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu"` makes others, and names what is missing for
@@ -149,6 +149,7 @@ fmt: $(RUFF)
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-queue -p tollgate-load -p tollgate --features tollgate/kafka --all-targets --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate-lake -p tollgate-load -p tollgate --features tollgate/lake --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test weak_stores --locked -- --deny warnings
@@ -363,6 +364,27 @@ ship-kills: tools versitygw
 fleet: tools versitygw
 	TOLLGATE_FLEET_TURNS=$${TURNS:-180} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
 	$(CARGO) test --locked -p tollgate --test it fleet -- --nocapture
+
+# DuckDB and pyarrow from PyPI, which read the files of a lake.
+LAKE_READERS = target/tools/lake-readers-1
+lake-readers: $(LAKE_READERS)
+$(LAKE_READERS):
+	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+	  --target $(LAKE_READERS).part duckdb==1.5.5 pyarrow==26.0.1
+	mv $(LAKE_READERS).part $(LAKE_READERS)
+
+# The sink of Parquet, with its readers and a store. The tests need the feature, so that other tests do not build the
+# writer. Loaders are killed in 50 rounds.
+lake-test: tools versitygw lake-readers
+	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-lake --features parquet
+	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-load --features lake --test lake
+	$(CARGO) test --locked -p tollgate --features lake --test it -- lake::
+
+# Loaders of Parquet files that are killed at any system call, alone and in pairs: `make lake-crash ROUNDS=1000 SEED=7`.
+lake-crash: tools
+	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
+	$(CARGO) test --locked -p tollgate-load --features lake --test lake -- --nocapture killed_at_any_call
 
 # Volumes as loop devices with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
 # First the library, then a server and loaders. `make test` runs the same tests with plain folders.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use tollgate_lake::LakeError;
 use tollgate_log::{LogError, LogId, Sequence};
 use tollgate_queue::QueueError;
 
@@ -164,15 +165,26 @@ pub enum SinkError {
         /// Offset of the next record to load.
         next: u64,
     },
-    /// Topics cannot be loaded into topics.
-    #[error("sink {sink} writes topics, so it cannot load topics: name a sink with a database")]
-    TopicIntoTopic {
+    /// Topics can be loaded into databases only.
+    #[error("sink {sink} is no database, so it cannot load topics: name a sink with a database")]
+    TopicsNeedDatabase {
         /// Name of the sink.
         sink: String,
     },
     /// The program was built without a client of Kafka.
     #[error("this program was built without the feature kafka: build it with `--features kafka`")]
     NoQueue,
+    /// A folder or store of Parquet files failed.
+    #[error("cannot {action}")]
+    Lake {
+        /// The failed action.
+        action: &'static str,
+        /// Error of the folder or store.
+        source: Box<LakeError>,
+    },
+    /// The program was built without the writer of Parquet.
+    #[error("this program was built without the feature lake: build it with `--features lake`")]
+    NoLake,
     /// A setting of the server could lose rows.
     #[error("database {server} has {setting} {found}, needed is {needed}")]
     ServerSetting {
@@ -289,6 +301,12 @@ impl SinkError {
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         ) || self.is_queue_away()
             || self.is_queue_repeated()
+            || matches!(self, Self::Lake { source, .. } if source.is_retriable())
+    }
+
+    /// Returns a function that wraps an error of a folder or store of Parquet files.
+    pub(crate) fn lake(action: &'static str) -> impl FnOnce(LakeError) -> Self {
+        move |source| Self::Lake { action, source: Box::new(source) }
     }
 
     /// Returns whether no broker of Kafka answers.

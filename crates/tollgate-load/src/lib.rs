@@ -48,9 +48,9 @@ pub use query::{
     ReadColumn, ReadError, ReadKind, read_postgres,
 };
 pub use sink::{
-    DeclaredStreams, Duplicates, ItemRow, KafkaOptions, LoadFrom, LostTable, PostgresOptions, PostgresUrl,
-    ReadItem, Retried, STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally,
-    TopicReport, hide_password, topic_reports,
+    DeclaredStreams, Duplicates, ItemRow, KafkaOptions, LakePlace, LoadExtent, LoadFrom, LostTable,
+    ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN, Sink,
+    SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, TopicReport, hide_password, topic_reports,
 };
 pub use topic::{
     PartitionAccount, SentAccount, TopicAudit, TopicLoadCounts, TopicLoadOptions, TopicLoader, audit_topics,

@@ -11,6 +11,7 @@ mod follow;
 mod loader_thread;
 mod options;
 mod rejecting;
+mod segments;
 mod settle;
 mod skip;
 mod status;

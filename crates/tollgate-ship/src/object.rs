@@ -20,6 +20,7 @@ mod cloud;
 mod connect;
 mod connector;
 mod fault;
+mod files;
 mod lifecycle;
 mod lifecycle_rules;
 mod options;
@@ -48,6 +49,7 @@ use tollgate_log::{FILE_MODE, join_chain};
 use tollgate_tls::RootsError;
 
 pub use cloud::CloudError;
+pub use files::{Content, ObjectText};
 pub use lifecycle::Lifecycle;
 pub use lifecycle_rules::{Expiry, ExpiryRule};
 pub use options::{Addressing, ObjectStoreOptions, PutChecksum, Secret};

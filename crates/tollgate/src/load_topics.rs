@@ -55,8 +55,7 @@ pub(crate) fn run(
     signals: &Receiver<i32>,
 ) -> anyhow::Result<ExitCode> {
     ensure!(!brokers.is_empty(), WrongUsage("--from kafka:// needs a broker, like kafka://HOST:9092"));
-    let databases: Vec<_> =
-        sinks.iter().filter(|sink| !matches!(sink.options.kind, SinkKind::Kafka(_))).cloned().collect();
+    let databases: Vec<_> = sinks.iter().filter(|sink| sink.options.kind.is_database()).cloned().collect();
     ensure!(!databases.is_empty(), WrongUsage("no sink of the configuration is a database: add one"));
     let broker = broker_options(config, brokers);
     let stop = Arc::new(AtomicBool::new(false));

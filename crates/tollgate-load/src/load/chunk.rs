@@ -30,6 +30,17 @@ impl From<SinkError> for ChunkError {
 /// transaction of the chunk.
 const TABLES_MAX: usize = 64;
 
+/// Where a chunk ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChunkEnd {
+    /// After the batch that reaches the sizes of the tuning.
+    Sizes,
+    /// At the limit, or before the first batch that cannot be read.
+    Limit,
+    /// At the limit. If a batch before it cannot be read, the chunk is an error.
+    LimitOnly,
+}
+
 /// State of a chunk while it is filled.
 #[derive(Default)]
 pub(super) struct Chunk {
@@ -49,19 +60,20 @@ pub(super) fn fill(
     sink: &mut dyn Sink,
     taken: &Taken,
     (expected, limit): (Option<Position>, Option<Sequence>),
-    tuning: &LoadTuning,
+    (ends, tuning): (ChunkEnd, &LoadTuning),
     on_progress: &dyn Fn(),
 ) -> Result<Chunk, ChunkError> {
     let log = cursor.log();
     let mut chunk = Chunk::default();
-    while chunk.rows < tuning.chunk_rows_max
-        && chunk.bytes < tuning.chunk_bytes_max
-        && sink.tables_met() < TABLES_MAX
+    while ends != ChunkEnd::Sizes
+        || chunk.rows < tuning.chunk_rows_max
+            && chunk.bytes < tuning.chunk_bytes_max
+            && sink.tables_met() < TABLES_MAX
     {
         let step = match cursor.step(limit) {
             // The batches that were read before the error are loaded first. The next chunk meets the error
             // again, with its first read.
-            Err(_) if chunk.end.is_some() => break,
+            Err(_) if chunk.end.is_some() && ends != ChunkEnd::LimitOnly => break,
             step => step?,
         };
         on_progress();

@@ -119,6 +119,8 @@ pub(super) struct Following {
     pub(super) position: Option<Position>,
     pub(super) are_tables_looked_at: bool,
     pub(super) is_stopped: bool,
+    /// Since when sealed segments wait for more of them, for a sink that loads whole segments.
+    pub(super) waiting_since: Option<Instant>,
     pub(super) is_old_copy_warned: bool,
     pub(super) gaps: Gaps,
     pause: Pause,

@@ -19,6 +19,7 @@ mod gaps;
 mod lag;
 mod live;
 mod log;
+mod part;
 mod tables;
 
 use std::collections::BTreeMap;

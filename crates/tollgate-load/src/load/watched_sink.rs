@@ -8,7 +8,7 @@ use tollgate_queue::TopicCopies;
 
 use super::calls::SinkCalls;
 use crate::error::SinkError;
-use crate::sink::{LostTable, ReadItem, Retried, Sink, StreamTallies, Tally};
+use crate::sink::{LoadExtent, LostTable, PlannedLoad, ReadItem, Retried, Sink, StreamTallies, Taken, Tally};
 
 /// A sink with noted calls.
 pub(super) struct WatchedSink {
@@ -33,6 +33,9 @@ macro_rules! noted {
 
 impl Sink for WatchedSink {
     noted! {
+        fn planned(
+            &mut self, log: LogId, expected: Option<Position>, taken: &Taken
+        ) -> Result<Option<PlannedLoad>, SinkError>;
         fn is_enrolled(&mut self) -> Result<bool, SinkError>;
         fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError>;
         fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
@@ -55,6 +58,10 @@ impl Sink for WatchedSink {
         fn rollback(&mut self);
         fn is_changed(&mut self) -> Result<bool, SinkError>;
         fn tidy(&mut self, bytes: u64) -> Result<(), SinkError>;
+    }
+
+    fn extent(&self) -> LoadExtent {
+        self.inner.extent()
     }
 
     fn tables_met(&self) -> usize {

@@ -7,13 +7,39 @@
 //! The leases of a sink have their own contract, in `leases`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use tollgate_queue::TopicCopies;
 
 use super::reject::{ReadItem, Retried};
+use super::streams::Taken;
 use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
+
+/// Where the loads of a sink end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadExtent {
+    /// After any batch.
+    Records,
+    /// At the end of a sealed segment. A load begins when the segments have `bytes` bytes, or when one of
+    /// them has waited for `age`.
+    Segments {
+        /// Bytes of segments after which a load ends.
+        bytes: u64,
+        /// Longest wait of a sealed segment.
+        age: Duration,
+    },
+}
+
+/// A load that an earlier try decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedLoad {
+    /// The last record of the load.
+    pub last: Sequence,
+    /// The streams of the load.
+    pub taken: Taken,
+}
 
 /// A database that rows are loaded into.
 ///
@@ -48,6 +74,26 @@ use crate::error::SinkError;
 /// After an error of `begin`, `write`, `gap`, `commit` or a fill, the caller calls [`Self::rollback`] and
 /// reads the position again. Only the position shows whether a failed commit took place.
 pub trait Sink: Send {
+    /// Returns where loads end.
+    fn extent(&self) -> LoadExtent {
+        LoadExtent::Records
+    }
+
+    /// Returns the load after a position that an earlier try decided. The next load has to be the same. A
+    /// sink with loads of records decides nothing before its commit. `taken` are the streams of a new load.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn planned(
+        &mut self,
+        log: LogId,
+        expected: Option<Position>,
+        taken: &Taken,
+    ) -> Result<Option<PlannedLoad>, SinkError> {
+        let _ = (log, expected, taken);
+        Ok(None)
+    }
+
     /// Returns whether the database has seen the sink of this name before.
     ///
     /// # Errors

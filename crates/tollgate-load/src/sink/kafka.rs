@@ -41,7 +41,7 @@ use state::gap_entry;
 
 pub(super) use leases::NoLeases;
 pub(crate) use message::RowHead;
-pub use options::{Duplicates, KafkaOptions};
+pub use options::KafkaOptions;
 pub(crate) use schemas::TopicSchemas;
 pub(crate) use topics::{SentCounts, read_sent};
 pub use topics::{TopicReport, topic_reports};

@@ -1,16 +1,18 @@
-//! Sinks, the databases into which rows are loaded: the contract of a sink, code that all sinks share,
-//! SQLite, PostgreSQL and Kafka.
+//! Sinks, the places into which rows are loaded: the contract of a sink, code that all sinks share, SQLite,
+//! PostgreSQL, Kafka and Parquet.
 
 mod accounts;
 mod after;
 mod contract;
 mod declared;
+mod duplicates;
 mod item;
 mod json;
 mod kafka;
 mod key;
 mod leases;
 mod options;
+mod parquet;
 mod postgres;
 mod refusals;
 mod reject;
@@ -21,17 +23,19 @@ mod tally;
 mod write_rules;
 
 pub(crate) use accounts::LogCounts;
-pub use contract::Sink;
 pub(crate) use contract::TopicSink;
+pub use contract::{LoadExtent, PlannedLoad, Sink};
 pub use declared::DeclaredStreams;
+pub use duplicates::Duplicates;
 pub(crate) use item::{parse, with_value};
 pub use json::ItemRow;
-pub use kafka::{Duplicates, KafkaOptions, TopicReport, topic_reports};
+pub use kafka::{KafkaOptions, TopicReport, topic_reports};
 pub(crate) use kafka::{RowHead, SentCounts, TopicSchemas, read_sent};
 pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;
 pub use options::{LoadFrom, SinkKind, SinkOptions};
+pub use parquet::{LakePlace, ParquetOptions};
 pub(crate) use postgres::connect;
 pub use postgres::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub use reject::{ReadItem, Retried};

@@ -12,6 +12,7 @@ use super::contract::{Sink, TopicSink};
 use super::declared::DeclaredStreams;
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
+use super::parquet::{self, ParquetOptions};
 use super::postgres::{self, PostgresLeases, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
 use super::sqlite::{self, SqliteLeases, SqliteSink};
@@ -82,6 +83,18 @@ pub enum SinkKind {
     Postgres(Box<PostgresOptions>),
     /// Topics of a Kafka cluster.
     Kafka(Box<KafkaOptions>),
+    /// Parquet files in a folder or an object store.
+    Parquet(Box<ParquetOptions>),
+}
+
+impl SinkKind {
+    /// Returns whether the sink is a database: rows can be updated and queried, and each commit is its own.
+    pub const fn is_database(&self) -> bool {
+        match self {
+            Self::Sqlite { .. } | Self::Postgres(_) => true,
+            Self::Kafka(_) | Self::Parquet(_) => false,
+        }
+    }
 }
 
 impl SinkOptions {
@@ -106,6 +119,7 @@ impl SinkOptions {
             (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
             (SinkKind::Postgres(present), SinkKind::Postgres(new)) => present.moved_by(new),
             (SinkKind::Kafka(present), SinkKind::Kafka(new)) => present.moved_by(new),
+            (SinkKind::Parquet(present), SinkKind::Parquet(new)) => present.moved_by(new),
             _ => Some("another database"),
         }
     }
@@ -118,13 +132,13 @@ impl SinkOptions {
         }
     }
 
-    /// Opens the sink to load topics into it. `None`: the sink writes topics itself.
+    /// Opens the sink to load topics into it. `None`: the sink is no database.
     pub(crate) fn open_for_topics(&self) -> Result<Option<Box<dyn TopicSink>>, SinkError> {
         let (name, rules) = (&self.name, self.rules());
         Ok(Some(match &self.kind {
             SinkKind::Sqlite { path } => Box::new(SqliteSink::open(path, name, rules)?),
             SinkKind::Postgres(options) => Box::new(PostgresSink::open(options, name, rules)?),
-            SinkKind::Kafka(_) => return Ok(None),
+            SinkKind::Kafka(_) | SinkKind::Parquet(_) => return Ok(None),
         }))
     }
 
@@ -135,6 +149,7 @@ impl SinkOptions {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
             SinkKind::Kafka(options) => Ok(Box::new(KafkaSink::open(options, &self.name, self.rejects_max)?)),
+            SinkKind::Parquet(options) => parquet::open(options, &self.name, rules),
         }
     }
 
@@ -143,7 +158,7 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteLeases::new(path, &self.name, scope))),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresLeases::open(options, &self.name, scope)?)),
-            SinkKind::Kafka(_) => Ok(Box::new(NoLeases)),
+            SinkKind::Kafka(_) | SinkKind::Parquet(_) => Ok(Box::new(NoLeases)),
         }
     }
 
@@ -158,6 +173,7 @@ impl SinkOptions {
             SinkKind::Sqlite { path } => sqlite::check(path, taken),
             SinkKind::Postgres(options) => postgres::check(options, taken),
             SinkKind::Kafka(options) => kafka::check(options, taken),
+            SinkKind::Parquet(options) => parquet::check(options, &self.name, taken),
         }
     }
 
@@ -179,6 +195,7 @@ impl SinkOptions {
             SinkKind::Sqlite { path } => sqlite::read_positions(path, &self.name),
             SinkKind::Postgres(options) => postgres::read_positions(options, &self.name),
             SinkKind::Kafka(options) => kafka::read_positions(options, &self.name),
+            SinkKind::Parquet(options) => parquet::read_positions(options, &self.name),
         }
     }
 
@@ -188,6 +205,7 @@ impl SinkOptions {
             SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),
             SinkKind::Postgres(options) => postgres::read_counts(options, &self.name),
             SinkKind::Kafka(options) => kafka::read_counts(options, &self.name),
+            SinkKind::Parquet(options) => parquet::read_counts(options, &self.name),
         }
     }
 }

@@ -45,10 +45,10 @@ impl TopicLoader {
     /// Connects to the database and to the brokers, and finds the topics.
     ///
     /// # Errors
-    /// One of them does not answer, or the sink writes topics itself.
+    /// One of them does not answer, or the sink is no database.
     pub fn open(options: &TopicLoadOptions) -> Result<Self, SinkError> {
         let name = options.sink.name.clone();
-        let sink = options.sink.open_for_topics()?.ok_or(SinkError::TopicIntoTopic { sink: name })?;
+        let sink = options.sink.open_for_topics()?.ok_or(SinkError::TopicsNeedDatabase { sink: name })?;
         let client = Client::of_sinks().ok_or(SinkError::NoQueue)?;
         let reader = client.reader(&options.broker).map_err(read_failed)?.ok_or(SinkError::NoQueue)?;
         let mut loader = Self {

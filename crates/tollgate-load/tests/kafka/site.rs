@@ -84,7 +84,7 @@ impl Site {
     }
 
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
-        logs::write_visits(&self.dir(), numbers)
+        logs::write_visits(&self.dir(), logs::SEGMENT_BYTES, numbers)
     }
 
     pub(crate) fn load_options(&self) -> LoadOptions {

@@ -39,7 +39,7 @@ impl<'a> Site<'a> {
     pub(crate) fn postgres(&mut self) -> &mut PostgresOptions {
         match &mut self.options.kind {
             SinkKind::Postgres(options) => options,
-            SinkKind::Sqlite { .. } | SinkKind::Kafka(_) => unreachable!(),
+            _ => unreachable!(),
         }
     }
 
@@ -53,7 +53,7 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn write_visits(&self, numbers: std::ops::Range<i64>) -> LogId {
-        logs::write_visits(&self.dir(), numbers)
+        logs::write_visits(&self.dir(), logs::SEGMENT_BYTES, numbers)
     }
 
     pub(crate) fn load_options(&self) -> LoadOptions {

@@ -61,8 +61,9 @@ pub(crate) fn write<R>(
     id
 }
 
-pub(crate) fn write_visits(dir: &Path, numbers: Range<i64>) -> LogId {
-    write(dir, SEGMENT_BYTES, &[visits()], |appender| {
+/// Writes a whole log of visits with segments of this size, and seals it.
+pub(crate) fn write_visits(dir: &Path, segment_bytes_max: u64, numbers: Range<i64>) -> LogId {
+    write(dir, segment_bytes_max, &[visits()], |appender| {
         for n in numbers {
             let appended = visit(appender, n);
             // A segment is closed only between writes, and one write takes all waiting batches. So the
@@ -74,19 +75,31 @@ pub(crate) fn write_visits(dir: &Path, numbers: Range<i64>) -> LogId {
     })
 }
 
-/// Appends one row in its own batch.
+/// Appends one visit in its own batch.
 pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
     let path = format!("/path/{n:06}");
     row(appender, &[Value::Int(n), Value::Text(&path)])
 }
 
+/// Appends one row of the first stream in its own batch.
 pub(crate) fn row(appender: &mut Appender, values: &[Value<'_>]) -> AppendedRecords {
+    let appended = add(appender, SchemaId(0), values);
+    hand_over(appender);
+    appended
+}
+
+/// Appends one row to the present batch.
+pub(crate) fn add(appender: &mut Appender, schema: SchemaId, values: &[Value<'_>]) -> AppendedRecords {
     let fill = |row: &mut RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value));
     let (appended, result) =
-        appender.append(Level::Synced, |transaction| transaction.row(SchemaId(0), fill)).unwrap();
+        appender.append(Level::Synced, |transaction| transaction.row(schema, fill)).unwrap();
     result.unwrap();
-    eventually("the writer takes a batch", || appender.hand_over());
     appended.unwrap()
+}
+
+/// Ends the present batch.
+pub(crate) fn hand_over(appender: &mut Appender) {
+    eventually("the writer takes a batch", || appender.hand_over());
 }
 
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {

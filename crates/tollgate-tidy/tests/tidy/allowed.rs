@@ -5,7 +5,7 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 22] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 23] = [
     ("tollgate-meter", &[]),
     ("tollgate-value", &[]),
     ("tollgate-xml", &[]),
@@ -27,9 +27,18 @@ pub(crate) const LAYERS: [(&str, &[&str]); 22] = [
         &["tollgate-http", "tollgate-signature", "tollgate-value", "tollgate-xml", "tollgate-validate"],
     ),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
+    ("tollgate-lake", &["tollgate-log", "tollgate-value"]),
     (
         "tollgate-load",
-        &["tollgate-log", "tollgate-meter", "tollgate-queue", "tollgate-tls", "tollgate-value"],
+        &[
+            "tollgate-lake",
+            "tollgate-log",
+            "tollgate-meter",
+            "tollgate-queue",
+            "tollgate-ship",
+            "tollgate-tls",
+            "tollgate-value",
+        ],
     ),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
     (

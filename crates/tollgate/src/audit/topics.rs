@@ -21,12 +21,8 @@ pub(super) fn run(config: &Config, brokers: &str, is_json: bool) -> anyhow::Resu
         !clusters.is_empty(),
         WrongUsage("the configuration has no Kafka sink: name the brokers, like --kafka=HOST:9092")
     );
-    let databases: Vec<SinkOptions> = config
-        .sinks
-        .iter()
-        .map(|sink| sink.options.clone())
-        .filter(|sink| !matches!(sink.kind, SinkKind::Kafka(_)))
-        .collect();
+    let databases: Vec<SinkOptions> =
+        config.sinks.iter().map(|sink| sink.options.clone()).filter(|sink| sink.kind.is_database()).collect();
     let mut audits = Vec::new();
     for cluster in clusters {
         let audit = audit_topics(&cluster, &databases)

@@ -56,6 +56,15 @@ impl Awaited {
         match kind {
             SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => matches!(self, Self::Database),
             SinkKind::Kafka(_) => matches!(self, Self::Queue),
+            SinkKind::Parquet(_) => false,
+        }
+    }
+
+    /// Returns the kind of sink, in words.
+    const fn sink(self) -> &'static str {
+        match self {
+            Self::Database => "a sink with a database",
+            Self::Queue => "a Kafka sink",
         }
     }
 }
@@ -170,8 +179,13 @@ impl AwaitedSink {
             Some(name) => self.find_named(name, sinks, is_taking),
             None => {
                 let takers: Vec<_> = sinks.iter().filter(is_taking).map(SinkConfig::name).collect();
+                let lake = sinks.iter().find(|sink| {
+                    sink.options.taken.takes(&self.stream)
+                        && matches!(sink.options.kind, SinkKind::Parquet(_))
+                });
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
+                    [] if let Some(lake) = lake => Err(self.of_segments(lake.name())),
                     [] => Err(format!(
                         "ack of [stream.{}] is {word:?}, but no {}sink takes the stream: add it to streams \
                          of a sink",
@@ -190,6 +204,30 @@ impl AwaitedSink {
         }
     }
 
+    /// Returns the fault of a sink of another kind than the replies wait for.
+    fn of_another_kind(&self, name: &str, kind: &SinkKind) -> String {
+        let (other, needed) = match kind {
+            SinkKind::Parquet(_) => return self.of_segments(name),
+            SinkKind::Kafka(_) => ("a Kafka cluster", Ack::QUEUED),
+            SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => ("a database", Ack::LOADED),
+        };
+        format!(
+            "ack of [stream.{}] names sink {name:?}, which is {other}: write {{ {needed} = {name:?} }}",
+            self.stream
+        )
+    }
+
+    /// Returns the fault of a sink that loads whole segments, so no reply can wait for it.
+    fn of_segments(&self, sink: &str) -> String {
+        format!(
+            "ack of [stream.{}] is {:?}, but sink {sink:?} writes Parquet files of whole segments: use {}, \
+             or another level",
+            self.stream,
+            self.kind.name(),
+            self.kind.sink()
+        )
+    }
+
     fn find_named(
         &self,
         name: &str,
@@ -201,14 +239,7 @@ impl AwaitedSink {
             return Err(format!("ack of [stream.{}] names the unknown sink {name:?}{hint}", self.stream));
         };
         if !self.kind.is_of(&sink.options.kind) {
-            let (other, needed) = match self.kind {
-                Awaited::Database => ("a Kafka cluster", Ack::QUEUED),
-                Awaited::Queue => ("a database", Ack::LOADED),
-            };
-            return Err(format!(
-                "ack of [stream.{}] names sink {name:?}, which is {other}: write {{ {needed} = {name:?} }}",
-                self.stream
-            ));
+            return Err(self.of_another_kind(name, &sink.options.kind));
         }
         if !is_taking(&sink) {
             return Err(format!(

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
-use tollgate_load::{Duplicates, KafkaOptions};
+use tollgate_load::KafkaOptions;
 use tollgate_queue::{Client, Compression, Sasl, Security, Tls};
-use tollgate_server::StreamSpec;
 
+use super::duplicates;
 use super::key::{keys, write};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
@@ -49,7 +49,7 @@ impl Mechanism {
     }
 }
 
-named!(Compression, Duplicates, Mechanism);
+named!(Compression, Mechanism);
 
 keys! {
     /// The keys of a Kafka sink.
@@ -67,8 +67,6 @@ keys! {
     /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
     /// crash.
     exactly_once = switch(true) => exactly_once;
-    /// What happens to rows with the key of an earlier row, which a topic cannot find.
-    duplicates = one_of("refuse", super::value::names::<Duplicates>) => duplicates;
     /// How long the sink waits for one answer of a broker.
     request_timeout = duration(10 * SECOND_MS, 1000..=HOUR_MS) => broker.request_timeout;
     /// How long the sink tries to deliver a record, or to commit.
@@ -95,6 +93,7 @@ keys! {
 pub(super) fn read(section: &mut Section<'_>, brokers: &str, folder: &Path) -> KafkaOptions {
     let mut options = KafkaOptions::new(brokers);
     section.read(KAFKA_KEYS, &mut options);
+    options.duplicates = duplicates::read(section);
     options.topic =
         section.text(TOPIC.name).map_or_else(|| TOPIC.default_text().to_owned(), |topic| topic.value);
     let broker = &mut options.broker;
@@ -174,26 +173,6 @@ fn sasl(section: &mut Section<'_>) -> Option<Sasl> {
     }
 }
 
-/// Returns a fault for each stream with a key that the sink would load twice.
-pub(super) fn key_faults(
-    sink: &str,
-    options: &KafkaOptions,
-    taken: impl Fn(&str) -> bool,
-    streams: &[StreamSpec],
-) -> Vec<String> {
-    let keyed = streams.iter().filter(|stream| stream.key.is_some() && taken(&stream.name));
-    let refused = keyed.filter(|_| options.duplicates == Duplicates::Refuse);
-    refused
-        .map(|stream| {
-            format!(
-                "[sink.{sink}] takes [stream.{}], which has a key: a topic cannot find the rows of a retry. \
-                 Set duplicates = \"keep\" in the sink, or take the stream from its streams",
-                stream.name
-            )
-        })
-        .collect()
-}
-
 /// Writes the keys. `password` is the variable of the password, as the file names it.
 pub(super) fn write_kafka(options: &KafkaOptions, password: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Security { tls, sasl } = &options.broker.security;
@@ -214,5 +193,6 @@ pub(super) fn write_kafka(options: &KafkaOptions, password: &str, f: &mut fmt::F
         (SASL_USER.name, user),
         (SASL_PASSWORD.name, sasl.is_some().then(|| toml::Value::String(password.to_owned()).to_string())),
     ];
-    write(KAFKA_KEYS, options, &own, f)
+    write(KAFKA_KEYS, options, &own, f)?;
+    duplicates::write_key(options.duplicates, f)
 }

@@ -45,6 +45,8 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     for sink in sinks {
         let name = sink.name();
         files.extend(sink.sqlite().map(|path| OwnFile::new(format!("sqlite in [sink.{name}]"), path)));
+        let lake = sink.files_of_lake().into_iter();
+        files.extend(lake.map(|(key, path)| OwnFile::new(format!("{key} in [sink.{name}]"), path)));
         let after = sink.options.after_load.as_ref();
         files.extend(after.map(|path| OwnFile::new(format!("after_load in [sink.{name}]"), path)));
     }

@@ -3,8 +3,8 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    files, fixed_reply, hsts, kafka, listen, log, otlp, proxy, route_limits, routes, rules, script, server,
-    ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
+    duplicates, files, fixed_reply, hsts, kafka, listen, log, otlp, parquet, proxy, route_limits, routes,
+    rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -20,7 +20,9 @@ pub(super) fn sections() -> Vec<Keys> {
     ships.extend(facts(ship::KEYS));
     let mut sinks = facts(sink::KINDS);
     sinks.extend(facts(sink::POSTGRES_KEYS));
+    sinks.extend(facts(duplicates::KEYS));
     sinks.extend(facts(kafka::KAFKA_KEYS));
+    sinks.extend(facts(parquet::PARQUET_KEYS));
     sinks.extend(facts(sink::KEYS));
     let sections = [
         ("server", facts(server::KEYS)),

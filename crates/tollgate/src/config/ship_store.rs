@@ -192,13 +192,24 @@ fn refuse_keys_of_objects(section: &mut Section<'_>, place: Option<&str>) {
 }
 
 fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
-    let name = section.name().to_owned();
     let keys = STORE_KEYS.iter().map(|key| key.facts.name);
     let written = keys.filter_map(|key| Some((key, section.as_written(key)?.to_owned()))).collect();
-    let place = section.text(STORE.name).and_then(|text| match Place::parse(&text.value) {
+    let (options, secret_files) = service(section, STORE.name, folder);
+    StorePlace::Objects(Box::new(Objects { options, written, secret_files }))
+}
+
+/// Reads the place of objects that the key `place_key` has, and the keys of its service. Returns the files of
+/// secrets too, by their keys.
+pub(super) fn service(
+    section: &mut Section<'_>,
+    place_key: &'static str,
+    folder: &Path,
+) -> (ObjectStoreOptions, Vec<(&'static str, PathBuf)>) {
+    let name = section.name().to_owned();
+    let place = section.text(place_key).and_then(|text| match Place::parse(&text.value) {
         Ok(place) => Some(place),
         Err(error) => {
-            section.fault_at(&text.span, format!("store in {name}: {error}"));
+            section.fault_at(&text.span, format!("{place_key} in {name}: {error}"));
             None
         }
     });
@@ -219,9 +230,9 @@ fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
     };
     // Opening sends nothing. It finds options that do not go together.
     if place_is_known && let Err(error) = ObjectStore::open(options.clone(), Arc::new(Pacer::new(None))) {
-        section.fault_of(STORE.name, format!("store in {name} cannot be used: {error}"));
+        section.fault_of(place_key, format!("{place_key} in {name} cannot be used: {error}"));
     }
-    StorePlace::Objects(Box::new(Objects { options, written, secret_files }))
+    (options, secret_files)
 }
 
 /// Takes the checksum of writes. Only S3 has a choice.

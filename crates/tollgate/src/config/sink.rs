@@ -6,17 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_load::{
-    DeclaredStreams, LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken,
-    hide_password,
+    DeclaredStreams, LoadFrom, ParquetOptions, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
+    TableName, Taken, hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
 use super::denied::denial;
+use super::duplicates::key_faults;
 use super::fault::{Span, did_you_mean, stream_hint};
 use super::kafka;
 use super::keep::Keep;
 use super::key::{keys, set_defaults, write};
+use super::parquet::{self, Lake};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_list, quoted_path};
 use super::route::is_name;
@@ -38,11 +40,13 @@ keys! {
     /// The keys that name the database of a sink. Each sink has exactly one of them.
     pub(super) KINDS of ();
     /// The database file. Each sink needs its own.
-    sqlite [SQLITE] = other("needed, or `postgres` or `kafka`", "a path");
+    sqlite [SQLITE] = other("needed, or another of these", "a path");
     /// The address of a PostgreSQL server, version 15 or later.
-    postgres [POSTGRES] = other("needed, or `sqlite` or `kafka`", POSTGRES_ALLOWED);
+    postgres [POSTGRES] = other("needed, or another of these", POSTGRES_ALLOWED);
     /// Addresses of the brokers of a Kafka cluster.
-    kafka [KAFKA] = other("needed, or `sqlite` or `postgres`", "`host:port`, or several with commas");
+    kafka [KAFKA] = other("needed, or another of these", "`host:port`, or several with commas");
+    /// The place of Parquet files: a folder, or a bucket with a prefix.
+    parquet [PARQUET] = other("needed, or another of these", parquet::PLACE_ALLOWED);
 }
 
 keys! {
@@ -137,6 +141,8 @@ pub(crate) struct SinkConfig {
     /// The connection to PostgreSQL, or the password for Kafka, as the file writes it. Variables are not
     /// replaced, because the value holds a password.
     written: String,
+    /// The place and the store of Parquet files.
+    lake: Option<Lake>,
 }
 
 impl SinkConfig {
@@ -146,15 +152,20 @@ impl SinkConfig {
     }
 
     fn new(name: String, kind: SinkKind) -> Self {
-        Self { options: SinkOptions::new(name, kind), written: String::new() }
+        Self { options: SinkOptions::new(name, kind), written: String::new(), lake: None }
     }
 
     /// Returns the connection to its database, with the password. `None`: the database is a file.
     pub(super) fn connection(&self) -> Option<&PostgresUrl> {
         match &self.options.kind {
-            SinkKind::Sqlite { .. } | SinkKind::Kafka(_) => None,
+            SinkKind::Sqlite { .. } | SinkKind::Kafka(_) | SinkKind::Parquet(_) => None,
             SinkKind::Postgres(postgres) => Some(&postgres.server),
         }
+    }
+
+    /// Returns the folder and the files of secrets of a Parquet sink, by their keys.
+    pub(super) fn files_of_lake(&self) -> Vec<(&'static str, &Path)> {
+        self.lake.as_ref().map_or_else(Vec::new, Lake::files)
     }
 
     /// Returns the name under which the database stores the positions of this sink.
@@ -166,7 +177,7 @@ impl SinkConfig {
     pub(crate) fn sqlite(&self) -> Option<&Path> {
         match &self.options.kind {
             SinkKind::Sqlite { path } => Some(path),
-            SinkKind::Postgres(_) | SinkKind::Kafka(_) => None,
+            SinkKind::Postgres(_) | SinkKind::Kafka(_) | SinkKind::Parquet(_) => None,
         }
     }
 }
@@ -178,6 +189,7 @@ impl fmt::Display for SinkConfig {
             SinkKind::Sqlite { path } => path.display().fmt(f),
             SinkKind::Postgres(options) => options.server.fmt(f),
             SinkKind::Kafka(options) => write!(f, "kafka://{}", options.broker.brokers),
+            SinkKind::Parquet(options) => options.place.fmt(f),
         }
     }
 }
@@ -277,11 +289,11 @@ pub(super) fn sinks(
                 format!("sqlite in [sink.{name}] is {found:?}, a folder: allowed is the path of a file");
             section.fault_at(&written.span, text);
         }
-        let mut sink = read(&mut section, name.value, file, folder, streams);
+        let mut sink = read(&mut section, name.value, file, (folder, &log.dir), streams);
         sink.options.taken = taken(&mut section, &sink.options.name, streams);
         sink.options.after_load = after_load(&mut section, folder);
         section.read(KEYS, &mut sink.options);
-        check_topics(&sink.options, &section, streams);
+        check_without_database(&sink, &sinks, &section, streams);
         section.finish();
         sinks.push(sink);
     }
@@ -298,14 +310,37 @@ pub(super) fn declare(sinks: &mut [SinkConfig], streams: &[StreamSpec]) {
     }
 }
 
-/// Checks what a topic cannot do: run SQL, and find the rows of a key.
-fn check_topics(options: &SinkOptions, section: &Section<'_>, streams: &[StreamSpec]) {
-    let SinkKind::Kafka(kafka) = &options.kind else { return };
-    if options.after_load.is_some() {
+/// Checks what topics and files cannot do: run SQL, and find the rows of a key.
+fn check_without_database(
+    sink: &SinkConfig,
+    others: &[SinkConfig],
+    section: &Section<'_>,
+    streams: &[StreamSpec],
+) {
+    match &sink.options.kind {
+        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return,
+        SinkKind::Kafka(_) => {}
+        SinkKind::Parquet(parquet) => check_place(sink, parquet, others, section),
+    }
+    if sink.options.after_load.is_some() {
         section.fault_of(AFTER_LOAD.name, format!("after_load in {} needs a database", section.name()));
     }
-    for fault in kafka::key_faults(&options.name, kafka, |stream| options.taken.takes(stream), streams) {
+    for fault in key_faults(&sink.options, streams) {
         section.fault(fault);
+    }
+}
+
+/// Checks that no other sink has the place of these files.
+fn check_place(sink: &SinkConfig, parquet: &ParquetOptions, others: &[SinkConfig], section: &Section<'_>) {
+    let is_same = |other: &&SinkConfig| match &other.options.kind {
+        SinkKind::Parquet(other) => other.place.is_same(&parquet.place),
+        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) | SinkKind::Kafka(_) => false,
+    };
+    if let Some(other) = others.iter().find(is_same) {
+        let (name, other) = (sink.name(), other.name());
+        let text =
+            format!("parquet in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place");
+        section.fault_of(PARQUET.name, text);
     }
 }
 
@@ -321,7 +356,7 @@ pub(super) fn is_sink_name(name: &str) -> bool {
 }
 
 fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
-    let kinds = [SQLITE.name, POSTGRES.name, KAFKA.name];
+    let kinds = [SQLITE.name, POSTGRES.name, KAFKA.name, PARQUET.name];
     let given: Vec<_> = kinds.into_iter().filter(|kind| section.has(kind)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -340,7 +375,7 @@ fn read(
     section: &mut Section<'_>,
     name: String,
     sqlite: Option<PathBuf>,
-    folder: &Path,
+    (folder, log_dir): (&Path, &Path),
     streams: &[StreamSpec],
 ) -> SinkConfig {
     let written = section.as_written(POSTGRES.name).map(hide_password);
@@ -349,12 +384,14 @@ fn read(
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
     let postgres = postgres_at(section, &name, streams);
     let brokers = section.text(KAFKA.name);
-    let kind = match (postgres, brokers) {
-        (Some(options), _) => SinkKind::Postgres(Box::new(options)),
-        (None, Some(brokers)) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers.value, folder))),
-        (None, None) => SinkKind::Sqlite { path: file },
+    let lake = section.has(PARQUET.name).then(|| parquet::read(section, (folder, log_dir)));
+    let kind = match (postgres, brokers, &lake) {
+        (Some(options), _, _) => SinkKind::Postgres(Box::new(options)),
+        (None, Some(brokers), _) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers.value, folder))),
+        (None, None, Some(lake)) => SinkKind::Parquet(Box::new(lake.options.clone())),
+        (None, None, None) => SinkKind::Sqlite { path: file },
     };
-    SinkConfig { written, ..SinkConfig::new(name, kind) }
+    SinkConfig { written, lake, ..SinkConfig::new(name, kind) }
 }
 
 /// Reads a PostgreSQL sink. `None`: the sink is not PostgreSQL, or its address is refused.
@@ -461,6 +498,12 @@ pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::
         SinkKind::Kafka(kafka) => {
             write(KINDS, &(), &[(KAFKA.name, Some(quoted(&kafka.broker.brokers)))], f)?;
             kafka::write_kafka(kafka, &sink.written, f)?;
+        }
+        SinkKind::Parquet(_) => {
+            if let Some(lake) = &sink.lake {
+                write(KINDS, &(), &[(PARQUET.name, Some(lake.printed_place()))], f)?;
+                lake.write_keys(f)?;
+            }
         }
     }
     let streams = match &options.taken {

@@ -31,6 +31,13 @@ pub(crate) fn run(
             SinkKind::Kafka(_) => {
                 bail!("sink {} is a Kafka cluster, which has no SQL: choose another sink", sink.name());
             }
+            SinkKind::Parquet(_) => {
+                bail!(
+                    "sink {} has Parquet files, which have no SQL: use an engine that reads them, such as \
+                     DuckDB",
+                    sink.name()
+                );
+            }
         }
         Ok(ExitCode::SUCCESS)
     })

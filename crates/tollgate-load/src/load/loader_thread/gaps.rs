@@ -10,7 +10,7 @@ use super::super::follow::{Following, Gaps};
 use super::super::skip::{is_given_up, note};
 use super::LoaderThread;
 use crate::error::SinkError;
-use crate::sink::Tally;
+use crate::sink::{LoadExtent, Tally};
 
 impl LoaderThread {
     /// Makes a gap of deleted records that the database lacks. Only a restored database lacks such records,
@@ -91,7 +91,11 @@ impl LoaderThread {
         let (storage, dir, taken) =
             (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());
         for gap in self.sink()?.gaps(log)? {
-            let rows_max = self.options.tuning.chunk_rows_max;
+            let rows_max = match self.sink()?.extent() {
+                LoadExtent::Records => self.options.tuning.chunk_rows_max,
+                // A gap is filled by one load, because its name has the range of the gap.
+                LoadExtent::Segments { .. } => u64::MAX,
+            };
             match fill(&storage, &dir, log, &gap, (self.sink()?, &taken), rows_max) {
                 Ok(None) => {}
                 Ok(Some(tally)) => {

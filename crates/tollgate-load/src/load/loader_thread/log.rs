@@ -9,6 +9,7 @@ use super::super::control::Order;
 use super::super::follow::{Following, Gaps, ReadableEnd, is_lasting, reach_of_sealed};
 use super::super::settle::Brought;
 use super::super::status::LoadState;
+use super::part::Part;
 use super::{LoaderThread, Look, Pass};
 use crate::error::SinkError;
 use crate::sink::StreamTallies;
@@ -172,12 +173,15 @@ impl LoaderThread {
             following.are_tables_looked_at = true;
         }
         let expected = following.position;
-        let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
         let taken = self.options.sink.taken.clone();
+        let Some(Part { limit, ends, taken }) = self.part(log, following, limit, taken)? else {
+            return Ok(false);
+        };
+        let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
         let cursor = following.cursor_at(&storage, &dir, log);
         let control = self.control.clone();
-        let chunk =
-            fill(cursor, self.sink()?, &taken, (expected, limit), &tuning, &|| control.note_progress())?;
+        let on_progress = || control.note_progress();
+        let chunk = fill(cursor, self.sink()?, &taken, (expected, limit), (ends, &tuning), &on_progress)?;
         let Some(end) = chunk.end else { return Ok(false) };
         let tallies = self.sink()?.commit(end)?;
         let tally = tallies.total();
@@ -185,7 +189,7 @@ impl LoaderThread {
             following.gaps = Gaps::Unknown;
             self.gap_records = None;
         }
-        following.position = Some(end);
+        (following.position, following.waiting_since) = (Some(end), None);
         self.confirm(log, end.last);
         self.pending.loaded(log, chunk.stamp_us);
         self.committed(chunk.bytes, &tallies);

@@ -46,6 +46,19 @@ impl Plan {
 }
 
 impl Sink for KillSink {
+    fn extent(&self) -> crate::sink::LoadExtent {
+        self.inner.extent()
+    }
+
+    fn planned(
+        &mut self,
+        log: LogId,
+        expected: Option<Position>,
+        taken: &Taken,
+    ) -> Result<Option<crate::sink::PlannedLoad>, SinkError> {
+        self.inner.planned(log, expected, taken)
+    }
+
     fn is_enrolled(&mut self) -> Result<bool, SinkError> {
         self.inner.is_enrolled()
     }

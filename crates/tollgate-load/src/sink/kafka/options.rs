@@ -2,6 +2,8 @@
 
 use tollgate_queue::BrokerOptions;
 
+use crate::sink::duplicates::Duplicates;
+
 /// The part of a topic's name that stands for the stream.
 pub(super) const STREAM: &str = "{stream}";
 
@@ -23,29 +25,6 @@ pub struct KafkaOptions {
     pub exactly_once: bool,
     /// What the sink does with rows that have the key of an earlier row.
     pub duplicates: Duplicates,
-}
-
-/// What a Kafka sink does with rows that have the key of an earlier row. It cannot remember keys.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Duplicates {
-    /// The configuration is refused if a stream has a key.
-    #[default]
-    Refuse,
-    /// The topic gets all of them.
-    Keep,
-}
-
-impl Duplicates {
-    /// All values, with their names in configuration.
-    pub const ALL: [Self; 2] = [Self::Refuse, Self::Keep];
-
-    /// Returns the name in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Keep => "keep",
-        }
-    }
 }
 
 impl KafkaOptions {

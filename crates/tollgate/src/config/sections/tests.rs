@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::CommandFactory;
-use tollgate_load::{PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
+use tollgate_load::{ParquetOptions, PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
 use tollgate_log::LogOptions;
 use tollgate_server::{
     BackendOptions, CapacityLimits, ConnectionLimits, FilesSpec, HostOptions, PRESETS, ProxySpec, RequestIds,
@@ -224,6 +224,7 @@ fn options_without_a_configuration_have_the_defaults_of_the_tables() {
     check(sink::KEYS, &SinkOptions::new("s".to_owned(), kind));
     let url = PostgresUrl::parse("host=a user=b").unwrap();
     check(sink::POSTGRES_KEYS, &PostgresOptions::new(url));
+    check(parquet::PARQUET_KEYS, &ParquetOptions::in_folder(folder));
 }
 
 #[test]

@@ -5,8 +5,9 @@ use super::*;
 
 #[test]
 fn faults_of_sinks_are_told() {
-    let needed =
-        |found| format!("needs one database, found {found}, allowed is one of sqlite, postgres, kafka");
+    let needed = |found| {
+        format!("needs one database, found {found}, allowed is one of sqlite, postgres, kafka, parquet")
+    };
     check("[sink.main]\n", &[&format!("t.toml:1:1: [sink.main] {}", needed("none"))]);
     check(
         "[sink.main]\nsqlite = \"a\"\n[sink.\"b c\"]\nsqlit = \"x\"\n",
@@ -127,4 +128,50 @@ fn a_sqlite_sink_is_no_folder() {
     check(&text("."), &[&folder(".")]);
     check(&text("logs"), &[&folder("logs")]);
     check(&text("logs.sqlite"), &[]);
+}
+
+#[test]
+fn a_parquet_sink_prints_its_place_and_reads_back() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    let text = "[sink.lake]\nparquet = \"lake\"\nfile_age = \"1m\"\nduplicates = \"keep\"\n";
+    let printed = resolve(&file, text, &env).unwrap().to_string();
+    let lake = dir.path().join("lake");
+    assert!(printed.contains(&format!("parquet = {:?}", lake.display().to_string())), "{printed}");
+    assert!(!printed.contains("endpoint") && !printed.contains("parts_dir"), "{printed}");
+    assert_eq!(resolve(&file, &printed, &env).unwrap().to_string(), printed);
+}
+
+#[test]
+fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
+    let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let keyed = "[stream.s]\nkey = \"request.id\"\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let sink = "[sink.lake]\nparquet = \"lake\"\n";
+    check(&format!("{keyed}{sink}duplicates = \"keep\"\n"), &[]);
+    check(
+        &format!("{keyed}{sink}"),
+        &["t.toml:4:1: [sink.lake] takes [stream.s], which has a key: Parquet files cannot find the rows \
+             of a retry. Set duplicates = \"keep\" in the sink, or take the stream from its streams"],
+    );
+    check(
+        &format!("{stream}{sink}after_load = \"t.toml\"\n"),
+        &[
+            "t.toml:5:14: after_load in [sink.lake] needs a database",
+            "t.toml:5:14: after_load is t.toml, which is not a file",
+        ],
+    );
+    check(
+        &format!("{stream}{sink}[sink.two]\nparquet = \"lake\"\n"),
+        &["t.toml:6:11: parquet in [sink.two] is the place of [sink.lake]: each sink needs its own place"],
+    );
+    check(
+        &format!("{stream}{sink}region = \"x\"\n"),
+        &["t.toml:5:10: region in [sink.lake] needs a store, found a folder"],
+    );
+    let acked = stream.replace("columns", "ack = \"loaded\"\ncolumns");
+    check(
+        &format!("{acked}{sink}"),
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but sink \"lake\" writes Parquet files of whole \
+             segments: use a sink with a database, or another level"],
+    );
 }

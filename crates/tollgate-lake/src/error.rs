@@ -1,0 +1,97 @@
+//! Errors of a lake.
+
+use std::path::{Path, PathBuf};
+
+/// Why a call on a lake failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LakeError {
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}", file.display())]
+    File {
+        /// The failed action.
+        action: &'static str,
+        /// Path of the file.
+        file: PathBuf,
+        /// Error of the file.
+        source: std::io::Error,
+    },
+    /// The store did not carry out the call, or its answer is lost.
+    #[error("cannot {action} {name} in the lake")]
+    Call {
+        /// The failed action.
+        action: &'static str,
+        /// Name of the object.
+        name: String,
+        /// Error of the store.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file of the lake differs from the file of its plan. Another log or another program wrote it.
+    #[error(
+        "file {name} of the lake has {found}, the load has {wanted}: another program wrote it. Move the file \
+         away if its rows are not needed"
+    )]
+    Other {
+        /// Name of the file.
+        name: String,
+        /// The stamp of the file.
+        found: String,
+        /// The stamp of the file of this load.
+        wanted: String,
+    },
+    /// The records or the configuration do not give the files of a plan.
+    #[error(
+        "the load does not give the files of plan {name}: {reason}. Run it once with the configuration and \
+         the version of the program that made the plan"
+    )]
+    Differs {
+        /// Name of the plan.
+        name: String,
+        /// The difference.
+        reason: String,
+    },
+    /// A plan or a commit cannot be read.
+    #[error("{name} of the lake is {reason}: use the program that wrote it, or a later one")]
+    Text {
+        /// Name of the object.
+        name: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
+    /// The library for Parquet failed.
+    #[error("cannot write {}", file.display())]
+    Parquet {
+        /// Path of the file.
+        file: PathBuf,
+        /// Error of the library.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl LakeError {
+    /// Returns a function that wraps an error of a file.
+    pub(crate) fn file(action: &'static str, file: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let file = file.to_owned();
+        move |source| Self::File { action, file, source }
+    }
+
+    /// Returns a function that wraps an error of a store.
+    pub fn call<E>(action: &'static str, name: &str) -> impl FnOnce(E) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let name = name.to_owned();
+        move |source| Self::Call { action, name, source: Box::new(source) }
+    }
+
+    /// Returns a function that wraps an error of the library for Parquet.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn parquet(file: &Path) -> impl FnOnce(parquet::errors::ParquetError) -> Self + use<> {
+        let file = file.to_owned();
+        move |source| Self::Parquet { file, source: Box::new(source) }
+    }
+
+    /// Returns whether a later try may succeed.
+    pub const fn is_retriable(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Call { .. } | Self::Parquet { .. })
+    }
+}

@@ -1,0 +1,203 @@
+//! The names of all objects of a lake.
+//!
+//! ```text
+//! STREAM/day=2026-11-27/LOG-FIRST-LAST.parquet          rows of a load
+//! STREAM/day=2026-11-27/LOG-FIRST-LAST.2.parquet        rows of a second set of columns
+//! STREAM/day=2026-11-27/LOG-FIRST-LAST.fill.parquet     rows of a gap that was filled
+//! STREAM/day=2026-11-27/retry-N.parquet                 rows of rejects that were retried
+//! tollgate_rejects/day=2026-11-27/LOG-FIRST-LAST.parquet
+//! _tollgate/SINK/sink                                   where the sink began
+//! _tollgate/SINK/columns/STREAM/COLUMN                  the type of a column
+//! _tollgate/SINK/log/LOG/FIRST.plan, FIRST.commit       a load
+//! _tollgate/SINK/log/LOG/fill/FIRST-LAST.plan, .commit  the fill of a gap
+//! _tollgate/SINK/log/LOG/named/FIRST-LAST.N             another reason of a gap
+//! _tollgate/SINK/retry/N.plan, N.commit                 a retry of rejects
+//! ```
+//!
+//! Readers skip a folder whose name begins with `_`.
+
+use std::fmt;
+
+use tollgate_log::{LogId, Sequence};
+use tollgate_value::Date;
+
+/// Folder of everything that is not for readers.
+const OWN: &str = "_tollgate";
+/// The table of rejects.
+pub const REJECTS: &str = "tollgate_rejects";
+const DAY_US: i64 = 86_400_000_000;
+/// Number of digits of a sequence number in names. The names are then in the order of the numbers.
+const DIGITS: usize = 20;
+
+/// Returns the day of a time in microseconds since 1970, in UTC.
+pub fn day_of(stamp_us: i64) -> Date {
+    let days = i32::try_from(stamp_us.div_euclid(DAY_US)).unwrap_or(i32::MAX);
+    Date::from_days(days).unwrap_or(if days < 0 { Date::FIRST } else { Date::LAST })
+}
+
+/// The kind of a load, and the records that it covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadName {
+    /// Records after the position.
+    Next {
+        /// The log.
+        log: LogId,
+        /// The first record.
+        first: Sequence,
+    },
+    /// Records of a gap.
+    Fill {
+        /// The log.
+        log: LogId,
+        /// The first record of the gap.
+        first: Sequence,
+        /// The last record of the gap.
+        last: Sequence,
+    },
+    /// Rejects of any logs.
+    Retry {
+        /// The number of the retry.
+        number: u64,
+    },
+}
+
+impl LoadName {
+    /// Returns the name of files of the load, without table, day and extension. `last` is its last record.
+    pub fn file_stem(self, last: Sequence) -> String {
+        match self {
+            Self::Next { log, first } | Self::Fill { log, first, .. } => format!("{log}-{first}-{last}"),
+            Self::Retry { number } => format!("retry-{number}"),
+        }
+    }
+
+    /// Returns the part of the names of files before the extension.
+    pub const fn file_kind(self) -> &'static str {
+        match self {
+            Self::Fill { .. } => ".fill",
+            Self::Next { .. } | Self::Retry { .. } => "",
+        }
+    }
+
+    /// Returns the name without its extension, below the folder of a sink.
+    fn stem(self) -> String {
+        match self {
+            Self::Next { log, first } => format!("log/{log}/{}", number(first)),
+            Self::Fill { log, first, last } => format!("log/{log}/fill/{}-{}", number(first), number(last)),
+            Self::Retry { number } => format!("retry/{number:0DIGITS$}"),
+        }
+    }
+}
+
+/// The names of the objects of one sink.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    sink: String,
+}
+
+impl Names {
+    pub(crate) fn new(sink: &str) -> Self {
+        Self { sink: sink.to_owned() }
+    }
+
+    fn own(&self, rest: impl fmt::Display) -> String {
+        format!("{OWN}/{}/{rest}", self.sink)
+    }
+
+    pub(crate) fn sink(&self) -> String {
+        self.own("sink")
+    }
+
+    pub(crate) fn column(&self, stream: &str, column: &str) -> String {
+        self.own(format_args!("columns/{}/{}", escaped(stream), escaped(column)))
+    }
+
+    pub(crate) fn plan(&self, load: LoadName) -> String {
+        self.own(format_args!("{}.plan", load.stem()))
+    }
+
+    pub(crate) fn commit(&self, load: LoadName) -> String {
+        self.own(format_args!("{}.commit", load.stem()))
+    }
+
+    pub(crate) fn logs(&self) -> String {
+        self.own("log/")
+    }
+
+    pub(crate) fn log(&self, log: LogId) -> String {
+        self.own(format_args!("log/{log}/"))
+    }
+
+    pub(crate) fn fills(&self, log: LogId) -> String {
+        self.own(format_args!("log/{log}/fill/"))
+    }
+
+    pub(crate) fn renames(&self, log: LogId) -> String {
+        self.own(format_args!("log/{log}/named/"))
+    }
+
+    pub(crate) fn rename(&self, log: LogId, first: Sequence, last: Sequence, count: usize) -> String {
+        self.own(format_args!("log/{log}/named/{}-{}.{count:06}", number(first), number(last)))
+    }
+
+    pub(crate) fn retries(&self) -> String {
+        self.own("retry/")
+    }
+}
+
+fn number(sequence: Sequence) -> String {
+    format!("{:0DIGITS$}", sequence.0)
+}
+
+/// Returns the name of the folder of a table.
+#[cfg(feature = "parquet")]
+pub(crate) fn table_folder(table: &str) -> String {
+    escaped(table)
+}
+
+/// Returns a text as a part of a name: ASCII letters, digits, `_` and `-` stay, any other byte becomes `%XX`.
+fn escaped(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(byte)),
+            byte => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_no_separator_and_no_name_above_it() {
+        for (text, name) in [("visits", "visits"), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("é", "%C3%A9")] {
+            assert_eq!(escaped(text), name);
+        }
+    }
+
+    #[test]
+    fn the_day_is_the_one_in_utc() {
+        let cases = [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (86_400_000_000 - 1, "1970-01-01"),
+            (86_400_000_000, "1970-01-02"),
+            (i64::MAX, "9999-12-31"),
+            (i64::MIN, "0001-01-01"),
+        ];
+        for (us, day) in cases {
+            assert_eq!(day_of(us).to_string(), day, "{us}");
+        }
+    }
+
+    #[test]
+    fn names_of_loads_are_in_the_order_of_their_records() {
+        let names = Names::new("lake");
+        let log = LogId::random();
+        let name = |first| names.commit(LoadName::Next { log, first: Sequence(first) });
+        let ordered = [1, 9, 10, 99, 100, u64::MAX].map(name);
+        assert!(ordered.is_sorted(), "{ordered:?}");
+    }
+}

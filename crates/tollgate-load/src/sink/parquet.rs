@@ -1,0 +1,41 @@
+//! Parquet files as a sink: whole segments become files in a folder or an object store.
+//!
+//! The crate `tollgate-lake` has the order of the steps, and the reason why each row is there once. Here a
+//! load of the loader becomes a plan: its position, its files, and the results of its records.
+//!
+//! Files remember no keys. All rows of a key become rows, with the key in the column `_key`.
+
+#[cfg(feature = "lake")]
+mod chunk;
+#[cfg(feature = "lake")]
+mod contract;
+mod options;
+mod place;
+mod reading;
+#[cfg(feature = "lake")]
+mod retry;
+#[cfg(feature = "lake")]
+mod sink;
+
+pub use options::{LakePlace, ParquetOptions};
+pub(super) use reading::{check, read_counts, read_positions};
+#[cfg(feature = "lake")]
+pub(super) use sink::ParquetSink;
+
+#[cfg(feature = "lake")]
+pub(super) fn open(
+    options: &ParquetOptions,
+    name: &str,
+    rules: super::write_rules::WriteRules,
+) -> Result<Box<dyn super::contract::Sink>, crate::error::SinkError> {
+    Ok(Box::new(ParquetSink::open(options, name, rules)?))
+}
+
+#[cfg(not(feature = "lake"))]
+pub(super) fn open(
+    _: &ParquetOptions,
+    _: &str,
+    _: super::write_rules::WriteRules,
+) -> Result<Box<dyn super::contract::Sink>, crate::error::SinkError> {
+    Err(crate::error::SinkError::NoLake)
+}

@@ -1,0 +1,192 @@
+//! The open load: its files in writing, and the results of its records so far.
+
+use std::collections::BTreeMap;
+
+use tollgate_lake::{
+    Counts, GapText, LoadName, Plan, RecordDigest, RejectRow, Streams, Writers, day_of, unfit,
+};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Sequence};
+
+use crate::error::SinkError;
+use crate::sink::json::readable;
+use crate::sink::key::{millis, storable};
+use crate::sink::refusals::Refusals;
+use crate::sink::reject::Refused;
+use crate::sink::streams::STREAM_UNKNOWN;
+use crate::sink::tally::{StreamTallies, Tally};
+
+/// An open load.
+pub(super) struct LakeChunk {
+    pub(super) log: LogId,
+    pub(super) load: LoadName,
+    /// The plan that an earlier try made.
+    pub(super) planned: Option<Plan>,
+    /// The gap that it fills.
+    pub(super) filled: Option<Gap>,
+    pub(super) streams: Streams,
+    writers: Writers,
+    refusals: Refusals,
+    counts: BTreeMap<String, Counts>,
+    gaps: Vec<GapText>,
+    digest: RecordDigest,
+    node: Option<String>,
+    /// The last record before the first one.
+    before: Option<Sequence>,
+}
+
+impl LakeChunk {
+    pub(super) fn new(log: LogId, load: LoadName, writers: Writers, rejects_max: u64) -> Self {
+        Self {
+            log,
+            load,
+            planned: None,
+            filled: None,
+            streams: Streams::All,
+            writers,
+            refusals: Refusals::new(log, rejects_max),
+            counts: BTreeMap::new(),
+            gaps: Vec::new(),
+            digest: RecordDigest::default(),
+            node: None,
+            before: None,
+        }
+    }
+
+    /// Returns whether rows of a stream become rows of files.
+    pub(super) fn takes(&self, stream: &str) -> bool {
+        match &self.streams {
+            Streams::All => true,
+            Streams::Only(streams) => streams.contains(stream),
+        }
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        // Records that the plan has as a gap fill this gap later, after the plan is finished.
+        let is_gap = |plan: &Plan| plan.gaps.iter().any(|gap| gap.has(batch.first()));
+        if self.planned.as_ref().is_some_and(is_gap) {
+            return Ok(());
+        }
+        self.saw(batch.first());
+        self.refusals.enter(batch.segment());
+        self.digest.batch(batch.end());
+        if self.node.is_none() && !batch.node().is_empty() {
+            self.node = Some(batch.node().to_owned());
+        }
+        let stamp_us = batch.stamp_us();
+        let day = day_of(stamp_us);
+        let failed = || SinkError::lake("write a row");
+        for (sequence, record) in batch.numbered() {
+            let of = (self.log, sequence);
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    let reason = error.to_string();
+                    self.reject(STREAM_UNKNOWN, &Refused::at_ingest(&reason, &[]), stamp_us, sequence)?;
+                    continue;
+                }
+            };
+            let stream = record.schema.stream();
+            match &record.body {
+                RecordBody::Reject { reason, item } => {
+                    self.reject(stream, &Refused::at_ingest(reason, item), stamp_us, sequence)?;
+                }
+                RecordBody::Row(values) => match unfit(record.schema, values) {
+                    Some(reason) => {
+                        self.refusals.count(sequence, |_| Ok(0))?;
+                        let refused = Refused::row(reason, record.schema, values);
+                        self.reject(stream, &refused, stamp_us, sequence)?;
+                    }
+                    None => {
+                        self.writers.row(record.schema, day, values, of).map_err(failed())?;
+                        self.count(stream, |counts| counts.loaded += 1);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn reject(
+        &mut self,
+        stream: &str,
+        refused: &Refused<'_>,
+        stamp_us: i64,
+        sequence: Sequence,
+    ) -> Result<(), SinkError> {
+        let text = readable(&refused.item);
+        let reject = RejectRow {
+            stream,
+            reason: &refused.reason,
+            refused_by: refused.by.name(),
+            item: &refused.item,
+            text: &text,
+            key: refused.key.map(|key| key.bytes),
+            key_window_ms: refused.key.map(|key| storable(millis(key.window))),
+        };
+        let written = self.writers.reject(stamp_us, &reject, (self.log, sequence));
+        written.map_err(SinkError::lake("write a reject"))?;
+        self.count(stream, |counts| counts.rejected += 1);
+        Ok(())
+    }
+
+    pub(super) fn count(&mut self, stream: &str, add: impl FnOnce(&mut Counts)) {
+        match self.counts.get_mut(stream) {
+            Some(counts) => add(counts),
+            None => add(self.counts.entry(stream.to_owned()).or_default()),
+        }
+    }
+
+    pub(super) fn gap(&mut self, gap: &Gap) {
+        self.saw(gap.first);
+        self.gaps.push(gap.into());
+    }
+
+    fn saw(&mut self, first: Sequence) {
+        self.before.get_or_insert(first.before());
+    }
+
+    /// Ends the files. Returns the plan of the load, with the files of this machine and their bytes.
+    pub(super) fn finish(
+        &mut self,
+        end: Position,
+        left: &[Gap],
+    ) -> Result<(Plan, Vec<std::path::PathBuf>, u64), SinkError> {
+        let digest = std::mem::take(&mut self.digest).finish();
+        let finished = self.writers.finish(self.load, end.last, &digest);
+        let (files, parts, bytes) = finished.map_err(SinkError::lake("finish a file"))?;
+        let mut plan = Plan::new(end, self.streams.clone());
+        plan.before = self.before.unwrap_or_default().0;
+        plan.digest = digest;
+        plan.node = self.node.take();
+        plan.files = files;
+        plan.counts = std::mem::take(&mut self.counts);
+        plan.gaps = std::mem::take(&mut self.gaps);
+        plan.gaps.extend(left.iter().map(GapText::from));
+        if let Some(planned) = &self.planned
+            && plan
+                .gaps
+                .iter()
+                .all(|gap| planned.gaps.iter().any(|of| of.first <= gap.first && gap.last <= of.last))
+        {
+            // A part of a planned gap can be read by now. It stays a gap until the plan is finished.
+            (plan.gaps, plan.before) = (planned.gaps.clone(), planned.before);
+        }
+        Ok((plan, parts, bytes))
+    }
+}
+
+/// Returns the results of a load.
+pub(super) fn tallies_of(plan: &Plan) -> StreamTallies {
+    let mut tallies = StreamTallies::default();
+    tallies.missing = plan.missing();
+    for (stream, counts) in &plan.counts {
+        let tally = Tally {
+            rows: counts.loaded,
+            rejects: counts.rejected,
+            skipped: counts.skipped,
+            ..Tally::default()
+        };
+        tallies.add(stream, tally);
+    }
+    tallies
+}

@@ -1,0 +1,54 @@
+//! Records that cannot be read become a gap, and a file of their own when they are found again.
+
+use std::fs;
+
+use crate::site::Site;
+
+#[test]
+fn a_gap_that_is_found_again_becomes_a_file_of_its_own() {
+    let site = Site::new();
+    let log = site.write(600);
+    let segments = site.segments(log);
+    let hidden = segments[2].clone();
+    let aside = site.folder.path().join("aside");
+    fs::rename(&hidden, &aside).unwrap();
+    let status = site.load();
+    assert!(status.missing > 0);
+    let gap = site.audit().gaps.remove(0);
+    let first: u64 = hidden.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    assert_eq!(gap.first.0, first);
+    assert_eq!(site.rows("visits").len() as u64, 600 - status.missing);
+    let missing: u64 = site.audit().rows.iter().map(|row| row.missing).sum();
+    assert_eq!(missing, status.missing);
+    // A second look changes nothing.
+    let files = site.files("visits");
+    site.load();
+    assert_eq!(site.files("visits"), files);
+
+    fs::rename(&aside, &hidden).unwrap();
+    assert_eq!(site.load().filled, status.missing);
+    site.check_all(600);
+    assert!(site.audit().gaps.is_empty());
+    let last = gap.last;
+    let name = format!("{log}-{first}-{last}.fill.parquet");
+    assert!(site.files("visits").iter().any(|file| file.ends_with(&name)), "{:?}", site.files("visits"));
+    site.load();
+    site.check_all(600);
+}
+
+#[test]
+fn records_that_an_operator_skips_are_given_up() {
+    let site = Site::new();
+    let log = site.write(600);
+    let hidden = site.segments(log)[2].clone();
+    fs::remove_file(&hidden).unwrap();
+    let missing = site.load().missing;
+    let gap = site.audit().gaps.remove(0);
+    let storage: std::sync::Arc<dyn tollgate_log::Storage> = std::sync::Arc::new(tollgate_log::DiskStorage);
+    tollgate_load::skip(&storage, &site.dir(), &site.sink(), log, (gap.first, gap.last)).unwrap();
+    let rows = site.audit().rows;
+    let given_up: u64 = rows.iter().map(|row| row.given_up).sum();
+    assert_eq!((given_up, rows.iter().map(|row| row.missing).sum::<u64>()), (missing, 0));
+    site.load();
+    assert_eq!(site.rows("visits").len() as u64, 600 - missing);
+}

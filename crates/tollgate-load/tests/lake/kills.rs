@@ -1,0 +1,131 @@
+//! A loader that is killed at any system call, and two loaders at once: each record is in a file once, and
+//! all files have the bytes of a load without a fault.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use tollgate_load::{LoadOptions, Loader, ParquetOptions, SinkKind, SinkOptions};
+use tollgate_log::DiskStorage;
+
+use crate::logs::PATIENCE;
+use crate::site::Site;
+
+/// Names the folder of the site for the process that loads.
+const SITE: &str = "TOLLGATE_LAKE_SITE";
+const ROWS: i64 = 400;
+/// System calls that change the lake, with the number of calls in one load.
+const CALLS: [(&str, u64); 6] =
+    [("renameat2", 12), ("fsync", 40), ("mkdir", 12), ("openat", 150), ("write", 40), ("rmdir", 4)];
+
+fn number_of(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A generator of numbers that a seed repeats (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// Starts a process that loads the site, and that is killed at a call if `kill` names one.
+fn start(site: &Path, kill: Option<(&str, u64)>) -> Child {
+    let program = std::env::current_exe().unwrap();
+    let mut command = match kill {
+        None => Command::new(&program),
+        Some((call, count)) => {
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            strace.args(["-e", &format!("inject={call}:signal=KILL:when={count}")]).arg(&program);
+            strace
+        }
+    };
+    command.args(["--ignored", "--exact", "kills::a_process_loads_the_site", "--nocapture"]);
+    command.env(SITE, site).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits for a process. Returns whether it was killed.
+fn wait(mut process: Child) -> bool {
+    let status = process.wait().unwrap();
+    let is_killed = status.signal() == Some(9);
+    assert!(is_killed || status.success(), "{status}");
+    is_killed
+}
+
+#[test]
+#[ignore = "the other tests start it in a process of its own"]
+fn a_process_loads_the_site() {
+    let Ok(folder) = std::env::var(SITE) else { return };
+    let folder = PathBuf::from(folder);
+    let parquet =
+        ParquetOptions { file_bytes: Site::FILE_BYTES, ..ParquetOptions::in_folder(folder.join("lake")) };
+    let sink = SinkOptions::new("lake", SinkKind::Parquet(Box::new(parquet)));
+    let options = LoadOptions::new(folder.join("log"), sink);
+    Loader::start(options, Arc::new(DiskStorage), None).unwrap().finish(PATIENCE).unwrap();
+}
+
+/// Returns the bytes of all data files, by their names.
+fn contents(site: &Site) -> BTreeMap<String, Vec<u8>> {
+    let files = site.files("visits").into_iter();
+    files.map(|file| (file.clone(), fs::read(site.lake().join(file)).unwrap())).collect()
+}
+
+/// Returns a site, and the files that a load without a fault makes of it.
+fn site() -> (Site, BTreeMap<String, Vec<u8>>) {
+    let site = Site::new();
+    site.write(ROWS);
+    site.load();
+    let expected = contents(&site);
+    assert!(expected.len() > 2);
+    fs::remove_dir_all(site.lake()).unwrap();
+    (site, expected)
+}
+
+#[test]
+fn a_loader_that_is_killed_at_any_call_brings_each_record_once() {
+    let (rounds, seed) = (number_of("TOLLGATE_LAKE_ROUNDS", 12), number_of("TOLLGATE_SEED", 1));
+    let (site, expected) = site();
+    let mut killed = 0;
+    for round in 0..rounds {
+        let mut random = Random(seed.wrapping_add(round));
+        drop(fs::remove_dir_all(site.lake()));
+        for _ in 0..=random.below(3) {
+            let (call, count) = CALLS[usize::try_from(random.below(CALLS.len() as u64)).unwrap()];
+            let process = start(site.folder.path(), Some((call, 1 + random.below(count))));
+            // In every third turn, a second loader runs beside it.
+            let beside = (random.below(3) == 0).then(|| start(site.folder.path(), None));
+            killed += u64::from(wait(process));
+            beside.map(wait);
+        }
+        assert!(!wait(start(site.folder.path(), None)));
+        site.check_all(ROWS);
+        assert!(contents(&site) == expected, "round {round} of seed {seed} made other files");
+        if rounds > 20 && round % 50 == 49 {
+            println!("{} rounds of seed {seed}, {killed} kills", round + 1);
+        }
+    }
+    println!("{rounds} rounds of seed {seed}, {killed} kills");
+    assert!(killed * 2 > rounds, "{killed} kills in {rounds} rounds");
+}
+
+#[test]
+fn two_loaders_at_once_make_the_same_files() {
+    let (site, expected) = site();
+    for round in 0..number_of("TOLLGATE_LAKE_ROUNDS", 12).min(100) {
+        drop(fs::remove_dir_all(site.lake()));
+        let processes: Vec<_> = (0..3).map(|_| start(site.folder.path(), None)).collect();
+        processes.into_iter().for_each(|process| assert!(!wait(process)));
+        site.check_all(ROWS);
+        assert!(contents(&site) == expected, "round {round} made other files");
+    }
+}

@@ -1,0 +1,16 @@
+//! Tests of Parquet sinks with real logs: each record is in a file once, whatever fails in between.
+
+// clippy exempts test functions, but not the helpers between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod files;
+mod gaps;
+#[path = "../../../tollgate-ship/tests/store/gateway.rs"]
+mod gateway;
+mod kills;
+#[path = "../shared/logs.rs"]
+mod logs;
+mod readers;
+mod rejects;
+mod site;
+mod store;

@@ -1,0 +1,71 @@
+//! Rejects are rows of a table of their own. A retry adds files, and changes none.
+
+use tollgate_load::{ItemRow, SinkOptions};
+use tollgate_log::{Level, SchemaId, Value};
+
+use crate::logs::{add, hand_over, visits};
+use crate::site::{Site, int, text};
+
+fn site() -> Site {
+    let site = Site::new();
+    let log = site.open_log(&[visits()]);
+    let mut appender = log.appender(|| {});
+    for n in 0..20 {
+        add(&mut appender, SchemaId(0), &[Value::Int(n), Value::Text("/a")]);
+        if n % 5 == 0 {
+            let item = n.to_string();
+            let appended = appender.append(Level::Written, |transaction| {
+                transaction.reject(SchemaId(0), "n is a text", item.as_bytes());
+            });
+            appended.unwrap();
+        }
+    }
+    hand_over(&mut appender);
+    drop(appender);
+    log.close().unwrap();
+    site
+}
+
+#[test]
+fn rejects_have_their_table_with_reason_and_item() {
+    let site = site();
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (20, 4));
+    let rejects = site.rows("tollgate_rejects");
+    assert_eq!(rejects.len(), 4);
+    assert_eq!(text(&rejects[1], "text"), "5");
+    assert_eq!(text(&rejects[1], "reason"), "n is a text");
+    assert_eq!((text(&rejects[1], "stream"), text(&rejects[1], "refused_by")), ("visits", "ingest"));
+    let row = site.audit().rows.remove(0);
+    assert_eq!((row.loaded, row.rejected, row.missing), (20, 4, 0));
+}
+
+#[test]
+fn a_retry_brings_rejects_that_fit_by_now_once() {
+    let site = site();
+    site.load();
+    let sink = SinkOptions { declared: [visits()].into_iter().collect(), ..site.sink() };
+    let read = |_: &str, item: &[u8]| match std::str::from_utf8(item).unwrap() {
+        "10" => Err("n is ten".to_owned()),
+        number => {
+            let mut row = ItemRow::default();
+            row.push("n", &Value::Int(number.parse::<i64>().unwrap() + 100));
+            Ok(row)
+        }
+    };
+    let retried = sink.retry_rejects(&read).unwrap();
+    assert_eq!((retried.loaded, retried.duplicates, retried.kept), (3, 0, 1));
+    let mut found: Vec<_> =
+        site.rows("visits").iter().map(|row| int(row, "n")).filter(|n| *n >= 100).collect();
+    found.sort_unstable();
+    assert_eq!(found, [100, 105, 115]);
+    assert!(site.files("visits").iter().any(|file| file.ends_with("retry-1.parquet")));
+    let row = site.audit().rows.remove(0);
+    assert_eq!((row.loaded, row.rejected, row.ingested), (23, 1, 24));
+
+    // The second retry finds one reject, and makes no file.
+    let files = site.files("visits");
+    let retried = sink.retry_rejects(&read).unwrap();
+    assert_eq!((retried.loaded, retried.kept), (0, 1));
+    assert_eq!(site.files("visits"), files);
+}

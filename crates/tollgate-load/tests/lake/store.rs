@@ -1,0 +1,74 @@
+//! A lake in an object store. The server of the tests keeps objects as files, which the tests read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use tollgate_load::Loader;
+use tollgate_log::DiskStorage;
+
+use crate::gateway::Gateway;
+use crate::logs::PATIENCE;
+use crate::site::Site;
+
+fn site(gateway: &Gateway) -> Site {
+    let mut options = gateway.options();
+    options.place.prefix = "events".to_owned();
+    Site { bucket: Some((options, gateway.path_of("events"))), ..Site::new() }
+}
+
+fn contents(site: &Site) -> BTreeMap<String, Vec<u8>> {
+    let files = site.files("visits").into_iter();
+    files.map(|file| (file.clone(), fs::read(site.lake().join(file)).unwrap())).collect()
+}
+
+#[test]
+fn each_record_is_in_one_object_of_a_store() {
+    let gateway = Gateway::start();
+    let site = site(&gateway);
+    site.write(400);
+    assert_eq!(site.load().rows, 400);
+    site.check_all(400);
+    let files = contents(&site);
+    assert!(files.len() > 2);
+    assert_eq!(site.load().rows, 0);
+    assert!(contents(&site) == files);
+
+    // A folder gets the same files.
+    let folder = Site { folder: site.folder, bucket: None, ..Site::new() };
+    folder.load();
+    assert!(contents(&folder) == files);
+}
+
+#[test]
+fn loaders_of_one_store_that_race_make_each_object_once() {
+    let gateway = Gateway::start();
+    let site = site(&gateway);
+    site.write(400);
+    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
+    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
+    for loader in loaders {
+        loader.finish(PATIENCE).unwrap();
+    }
+    site.check_all(400);
+}
+
+#[test]
+fn a_store_that_is_killed_during_loads_has_each_record_once() {
+    let mut gateway = Gateway::start();
+    let mut site = site(&gateway);
+    site.file_bytes = 1;
+    site.write(400);
+    let loader = Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
+    for _ in 0..5 {
+        let loaded = loader.status().rows;
+        let waited = std::time::Instant::now();
+        while loader.status().rows == loaded && loaded < 400 {
+            assert!(waited.elapsed() < PATIENCE, "{:?}", loader.status());
+            std::thread::yield_now();
+        }
+        gateway.kill_and_restart();
+    }
+    loader.finish(PATIENCE).unwrap();
+    site.check_all(400);
+}

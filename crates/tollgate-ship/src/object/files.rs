@@ -1,0 +1,160 @@
+//! Objects outside the layout of segments: files and short texts of other crates, under any name.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use futures_util::TryStreamExt;
+use object_store::path::Path as Key;
+use object_store::{
+    Attribute, AttributeValue, Attributes, Error, GetOptions, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+};
+use tollgate_log::FILE_MODE;
+
+use super::{ObjectStore, ServiceError, StoreService, failed, found, pieces, read_file};
+use crate::store::{Created, StoreError};
+
+/// The content of a new object.
+#[derive(Debug, Clone, Copy)]
+pub enum Content<'a> {
+    /// A file of this machine.
+    File(&'a Path),
+    /// A text.
+    Text(&'a str),
+}
+
+/// The text that is stored with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObjectText {
+    /// There is no such object.
+    Missing,
+    /// The object has no text.
+    None,
+    /// The text.
+    Some(String),
+}
+
+impl ObjectStore {
+    fn free_key(&self, name: &str) -> Result<Key, StoreError> {
+        let key = Key::parse(self.options.place.below(name)).map_err(|error| error.to_string());
+        key.map_err(|reason| StoreError::call("name", name)(ServiceError(reason)))
+    }
+
+    fn text_key(&self) -> Attribute {
+        Attribute::Metadata(match self.options.place.service {
+            // On Azure, names of metadata must be identifiers of C#.
+            StoreService::Azure => "tollgate_stamp".into(),
+            StoreService::S3 | StoreService::Gcs => "tollgate-stamp".into(),
+        })
+    }
+
+    /// Stores an object under a new name, with a short text of its own.
+    ///
+    /// # Errors
+    /// It is unknown whether the object is stored.
+    pub fn create_object(
+        &self,
+        name: &str,
+        content: Content<'_>,
+        text: Option<&str>,
+    ) -> Result<Created, StoreError> {
+        let key = self.free_key(name)?;
+        let payload = match content {
+            Content::File(file) => read_file(file)?,
+            Content::Text(text) => PutPayload::from(text.as_bytes().to_vec()),
+        };
+        let mut attributes = Attributes::new();
+        if let Some(text) = text {
+            attributes.insert(self.text_key(), AttributeValue::from(text.to_owned()));
+        }
+        let bytes = payload.content_length() as u64;
+        let options = PutOptions { mode: PutMode::Create, attributes, ..PutOptions::default() };
+        self.run("create", name, bytes, async {
+            match self.service.put_opts(&key, payload, options).await {
+                Ok(_) => Ok(Created::Stored),
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Created::Exists),
+                Err(error) => Err(failed("create", name)(error)),
+            }
+        })
+    }
+
+    /// Reads an object that is a text of at most `bytes_max` bytes. `None`: there is no such object.
+    ///
+    /// # Errors
+    /// The store does not answer, or the object has more bytes.
+    pub fn object(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError> {
+        let key = self.free_key(name)?;
+        self.run("read", name, bytes_max, async {
+            let result = found(self.service.get(&key).await).map_err(failed("read", name))?;
+            let Some(result) = result else { return Ok(None) };
+            let mut text = Vec::new();
+            let mut pieces = pieces(result, "read", name, bytes_max)?;
+            while let Some(piece) = pieces.next().await? {
+                text.extend_from_slice(&piece);
+            }
+            Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+        })
+    }
+
+    /// Writes an object to a new file. Returns false if there is no such object, and no file is created.
+    ///
+    /// # Errors
+    /// The store does not answer, or the file cannot be written.
+    pub fn fetch_object(&self, name: &str, file: &Path, bytes_max: u64) -> Result<bool, StoreError> {
+        let key = self.free_key(name)?;
+        self.run("fetch", name, bytes_max, async {
+            let result = found(self.service.get(&key).await).map_err(failed("fetch", name))?;
+            let Some(result) = result else { return Ok(false) };
+            let mut pieces = pieces(result, "fetch", name, bytes_max)?;
+            let mut options = OpenOptions::new();
+            let target = options.write(true).create_new(true).mode(FILE_MODE).open(file);
+            let mut target = target.map_err(StoreError::file("create", file))?;
+            while let Some(piece) = pieces.next().await? {
+                target.write_all(&piece).map_err(StoreError::file("write", file))?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Returns the text that was stored with an object.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub fn text_of_object(&self, name: &str) -> Result<ObjectText, StoreError> {
+        let key = self.free_key(name)?;
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let result = self.run("look at", name, 0, async {
+            found(self.service.get_opts(&key, options).await).map_err(failed("look at", name))
+        })?;
+        let Some(found) = result else { return Ok(ObjectText::Missing) };
+        let text = found.attributes.get(&self.text_key()).map(|text| text.as_ref().to_owned());
+        Ok(text.map_or(ObjectText::None, ObjectText::Some))
+    }
+
+    /// Returns the names of objects directly below a prefix that ends in `/`, in the order of their bytes,
+    /// after the name `after_name`.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub fn objects(&self, prefix: &str, after_name: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let folder = self.prefix(prefix)?;
+        let after = after_name.map(|after| self.free_key(after)).transpose()?;
+        let listed = match &after {
+            Some(after) => self.service.list_with_offset(Some(&folder), after),
+            None => self.service.list(Some(&folder)),
+        };
+        let place = &self.options.place;
+        let names = listed.try_filter_map(async |found| {
+            let name = place.name(found.location.as_ref());
+            // Some servers ignore the name after which the list begins.
+            let is_due = |name: &&str| after_name.is_none_or(|after| **name > *after);
+            let is_direct = |name: &&str| name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'));
+            Ok(name.filter(is_due).filter(is_direct).map(str::to_owned))
+        });
+        let mut names: Vec<String> =
+            self.run("list", prefix, 0, async { names.try_collect().await.map_err(failed("list", prefix)) })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+}

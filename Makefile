@@ -34,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -386,6 +386,13 @@ lake-crash: tools
 	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-load --features lake --test lake -- --nocapture killed_at_any_call
 
+# Rows per second into Parquet files, next to pyarrow with the same rows and settings. Scans by DuckDB of our files, next
+# to scans of files that DuckDB wrote. Needs 3 GiB of disk space.
+lake-bench: lake-readers
+	$(CARGO) build --release --locked -p tollgate-load --features lake --example lake_speed
+	PYTHONPATH=$(LAKE_READERS) tools/lake_bench.py target/release/examples/lake_speed target/lake-bench $(or $(ROWS),2000000)
+	rm -r target/lake-bench
+
 # Volumes as loop devices with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
 # First the library, then a server and loaders. `make test` runs the same tests with plain folders.
 volumes: tools
@@ -567,7 +574,7 @@ nightly: build rules
 	  TESTS="-- --skip wall_clock --skip a_clock_that --skip whose_clock"
 	$(CARGO) test --locked -p tollgate-server --test http -- --ignored --nocapture a_document_of_a_gibibyte
 	for run in stores crash upgrades ship-crash ship-kills fleet volumes uploads xml-streams reloads abuse queue-test \
-	  "queue-crash ROUNDS=100"; do $(MAKE) $$run || exit 1; done
+	  "queue-crash ROUNDS=100" "lake-crash ROUNDS=300"; do $(MAKE) $$run || exit 1; done
 
 # Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the
 # imports of each cycle. CUT=1 adds imports whose removal ends the cycles. MODULES=1 prints the cycles between

@@ -96,6 +96,17 @@ impl Place for FolderPlace {
         }
     }
 
+    fn replace_text(&self, name: &str, text: &str) -> Result<(), LakeError> {
+        let target = self.target(name)?;
+        let part = part_of(&target);
+        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &target));
+        written.map_err(|error| {
+            // The part only occupies space.
+            drop(fs::remove_file(&part));
+            LakeError::file("write", &target)(error)
+        })
+    }
+
     fn text(&self, name: &str) -> Result<Option<String>, LakeError> {
         let path = self.folder.join(name);
         match fs::read(&path) {

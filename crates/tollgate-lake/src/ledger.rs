@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 
 use crate::error::LakeError;
-use crate::names::{LoadName, Names};
+use crate::names::{LoadName, Names, escaped};
 use crate::place::{Created, FileStamp, Place};
 use crate::plan::{Commit, Counts, GapText, Plan};
 
@@ -283,6 +283,11 @@ impl Ledger {
     /// The place does not answer.
     pub fn known_type(&self, stream: &str, column: &str) -> Result<Option<String>, LakeError> {
         self.place.text(&self.names.column(stream, column))
+    }
+
+    /// Returns the name of a lease among the loaders that read one store, or the prefix of all their leases.
+    pub fn lease(&self, store: &str, name: Option<&str>) -> String {
+        format!("{}{}", self.names.leases(store), name.map(escaped).unwrap_or_default())
     }
 
     /// Checks that a load gives what its plan says.

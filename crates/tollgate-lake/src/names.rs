@@ -12,6 +12,7 @@
 //! _tollgate/SINK/log/LOG/fill/FIRST-LAST.plan, .commit  the fill of a gap
 //! _tollgate/SINK/log/LOG/named/FIRST-LAST.N             another reason of a gap
 //! _tollgate/SINK/retry/N.plan, N.commit                 a retry of rejects
+//! _tollgate/SINK/lease/STORE/NAME                       which loader has a log of a store
 //! ```
 //!
 //! Readers skip a folder whose name begins with `_`.
@@ -20,6 +21,8 @@ use std::fmt;
 
 use tollgate_log::{LogId, Sequence};
 use tollgate_value::Date;
+
+use crate::plan::RecordDigest;
 
 /// Folder of everything that is not for readers.
 const OWN: &str = "_tollgate";
@@ -139,6 +142,13 @@ impl Names {
         self.own(format_args!("log/{log}/named/{}-{}.{count:06}", number(first), number(last)))
     }
 
+    /// Returns the prefix of the leases of loaders that read one store.
+    pub(crate) fn leases(&self, store: &str) -> String {
+        let mut digest = RecordDigest::default();
+        digest.text(store);
+        self.own(format_args!("lease/{}/", &digest.finish()[..DIGITS]))
+    }
+
     pub(crate) fn retries(&self) -> String {
         self.own("retry/")
     }
@@ -155,7 +165,7 @@ pub(crate) fn table_folder(table: &str) -> String {
 }
 
 /// Returns a text as a part of a name: ASCII letters, digits, `_` and `-` stay, any other byte becomes `%XX`.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

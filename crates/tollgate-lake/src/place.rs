@@ -58,6 +58,12 @@ pub trait Place: Send {
     /// It is unknown whether the text is stored.
     fn create_text(&self, name: &str, text: &str) -> Result<Created, LakeError>;
 
+    /// Stores a text under a name that may have one. The text need not survive a power cut.
+    ///
+    /// # Errors
+    /// It is unknown whether the text is stored.
+    fn replace_text(&self, name: &str, text: &str) -> Result<(), LakeError>;
+
     /// Reads a text. `None`: there is no such object.
     ///
     /// # Errors

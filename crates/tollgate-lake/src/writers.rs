@@ -14,7 +14,7 @@ use tollgate_value::Date;
 use crate::error::LakeError;
 use crate::names::{LoadName, REJECTS, table_folder};
 use crate::plan::PlannedFile;
-use crate::table::{columns_of, columns_of_rejects};
+use crate::table::{FileColumn, columns_of, columns_of_rejects};
 use crate::writer::FileWriter;
 
 /// A record that is no row.
@@ -51,9 +51,11 @@ pub struct Writers {
     waiting_bytes: usize,
     /// The schemas of each stream, in the order of their first rows.
     schemas: BTreeMap<String, Vec<Arc<Schema>>>,
-    files: BTreeMap<FileId, FileWriter>,
-    /// Number of files so far.
-    made: usize,
+    files: Vec<(FileId, FileWriter)>,
+    /// The place of each file in `files`.
+    places: BTreeMap<FileId, usize>,
+    /// The schema and the day of the last row, and the place of its file. Most rows have the same.
+    last: Option<(Arc<Schema>, i32, usize)>,
 }
 
 impl Writers {
@@ -65,8 +67,9 @@ impl Writers {
             memory_bytes,
             waiting_bytes: 0,
             schemas: BTreeMap::new(),
-            files: BTreeMap::new(),
-            made: 0,
+            files: Vec::new(),
+            places: BTreeMap::new(),
+            last: None,
         }
     }
 
@@ -81,13 +84,15 @@ impl Writers {
         values: &[Value<'_>],
         (log, sequence): (LogId, Sequence),
     ) -> Result<(), LakeError> {
-        let number = self.number_of(schema);
-        let id = FileId { table: schema.stream().to_owned(), day: day.days(), schema: number };
+        let place = match &self.last {
+            Some((last, of, place)) if Arc::ptr_eq(last, schema) && *of == day.days() => *place,
+            _ => self.place_of_row(schema, day.days()),
+        };
         let key = schema.key().map(|(place, _)| values.get(place).copied().unwrap_or(Value::Null));
         let columns = schema.columns().iter().zip(values);
         let values = columns.filter(|(column, _)| !column.is_key()).map(|(_, value)| *value);
         let row = values.chain(key).chain(identity(log, sequence));
-        self.push(id, row, || columns_of(schema))
+        self.push(place, row)
     }
 
     /// Adds a reject.
@@ -112,7 +117,28 @@ impl Writers {
             reject.key_window_ms.map_or(Value::Null, Value::Int),
             Value::Timestamp(stamp_us),
         ];
-        self.push(id, row.into_iter().chain(identity(log, sequence)), columns_of_rejects)
+        let place = self.place_of(id, columns_of_rejects);
+        self.push(place, row.into_iter().chain(identity(log, sequence)))
+    }
+
+    /// Returns the place of the file for rows of a schema and a day, and remembers it.
+    fn place_of_row(&mut self, schema: &Arc<Schema>, day: i32) -> usize {
+        let number = self.number_of(schema);
+        let id = FileId { table: schema.stream().to_owned(), day, schema: number };
+        let place = self.place_of(id, || columns_of(schema));
+        self.last = Some((schema.clone(), day, place));
+        place
+    }
+
+    fn place_of(&mut self, id: FileId, columns: impl FnOnce() -> Vec<FileColumn>) -> usize {
+        if let Some(place) = self.places.get(&id) {
+            return *place;
+        }
+        let place = self.files.len();
+        let part = self.folder.join(format!("{}.part", place + 1));
+        self.files.push((id.clone(), FileWriter::new(part, columns())));
+        self.places.insert(id, place);
+        place
     }
 
     /// Returns the number of a schema among the schemas of its stream.
@@ -128,17 +154,8 @@ impl Writers {
         })
     }
 
-    fn push<'v>(
-        &mut self,
-        id: FileId,
-        row: impl Iterator<Item = Value<'v>>,
-        columns: impl FnOnce() -> Vec<crate::table::FileColumn>,
-    ) -> Result<(), LakeError> {
-        let (folder, made) = (&self.folder, &mut self.made);
-        let file = self.files.entry(id).or_insert_with(|| {
-            *made += 1;
-            FileWriter::new(folder.join(format!("{made}.part")), columns())
-        });
+    fn push<'v>(&mut self, place: usize, row: impl Iterator<Item = Value<'v>>) -> Result<(), LakeError> {
+        let Some((_, file)) = self.files.get_mut(place) else { return Ok(()) };
         let before = file.waiting_bytes;
         file.push(row);
         self.waiting_bytes += file.waiting_bytes - before;
@@ -149,8 +166,8 @@ impl Writers {
     }
 
     fn flush_largest(&mut self) -> Result<(), LakeError> {
-        let largest = self.files.values_mut().max_by_key(|file| file.waiting_bytes);
-        let Some(largest) = largest else { return Ok(()) };
+        let files = self.files.iter_mut().map(|(_, file)| file);
+        let Some(largest) = files.max_by_key(|file| file.waiting_bytes) else { return Ok(()) };
         self.waiting_bytes -= largest.waiting_bytes;
         largest.flush()
     }
@@ -168,6 +185,7 @@ impl Writers {
     ) -> Result<(Vec<PlannedFile>, Vec<PathBuf>, u64), LakeError> {
         let (stem, kind) = (load.file_stem(last), load.file_kind());
         let (mut files, mut total) = (Vec::new(), 0);
+        (self.places, self.last) = (BTreeMap::new(), None);
         for (id, writer) in std::mem::take(&mut self.files) {
             let rows = writer.rows;
             let (part, bytes) = writer.finish(digest)?;

@@ -117,6 +117,8 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "filled": status.filled,
         "in_gaps": status.in_gaps,
         "commits": status.commits,
+        "files": status.files,
+        "file_bytes": status.file_bytes,
         "bytes": status.bytes,
         "backoff_seconds": status.backoff.as_secs_f64(),
         "waiting_seconds": status.waiting.as_secs_f64(),

@@ -77,6 +77,10 @@ pub struct LoadStatus {
     pub topics: BTreeMap<String, TopicCopies>,
     /// Number of commits.
     pub commits: u64,
+    /// Number of files that the commits made. Only a sink of files makes any.
+    pub files: u64,
+    /// Bytes of these files.
+    pub file_bytes: u64,
     /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.
     pub bytes: u64,
     /// Age of the oldest record that is not loaded, by the stamp of its batch. Zero if all records are

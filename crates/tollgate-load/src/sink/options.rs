@@ -12,7 +12,7 @@ use super::contract::{Sink, TopicSink};
 use super::declared::DeclaredStreams;
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
-use super::parquet::{self, ParquetOptions};
+use super::parquet::{self, LakeLeases, ParquetOptions};
 use super::postgres::{self, PostgresLeases, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
 use super::sqlite::{self, SqliteLeases, SqliteSink};
@@ -158,7 +158,8 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteLeases::new(path, &self.name, scope))),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresLeases::open(options, &self.name, scope)?)),
-            SinkKind::Kafka(_) | SinkKind::Parquet(_) => Ok(Box::new(NoLeases)),
+            SinkKind::Kafka(_) => Ok(Box::new(NoLeases)),
+            SinkKind::Parquet(options) => Ok(Box::new(LakeLeases::open(options, &self.name, scope)?)),
         }
     }
 

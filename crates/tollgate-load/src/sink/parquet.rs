@@ -9,6 +9,7 @@
 mod chunk;
 #[cfg(feature = "lake")]
 mod contract;
+mod leases;
 mod options;
 mod place;
 mod reading;
@@ -17,6 +18,7 @@ mod retry;
 #[cfg(feature = "lake")]
 mod sink;
 
+pub(super) use leases::LakeLeases;
 pub use options::{LakePlace, ParquetOptions};
 pub(super) use reading::{check, read_counts, read_positions};
 #[cfg(feature = "lake")]

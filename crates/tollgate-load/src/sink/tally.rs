@@ -52,6 +52,8 @@ pub struct StreamTallies {
     pub(crate) remade: BTreeMap<String, LostTable>,
     /// Number of records in gaps. They have no stream.
     pub(crate) missing: u64,
+    /// Number of files that the transaction made, and their bytes. Only a sink of files makes any.
+    pub(crate) files: (u64, u64),
 }
 
 impl StreamTallies {

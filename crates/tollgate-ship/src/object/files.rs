@@ -79,6 +79,18 @@ impl ObjectStore {
         })
     }
 
+    /// Stores a text under a name that may have an object.
+    ///
+    /// # Errors
+    /// It is unknown whether the text is stored.
+    pub fn replace_object(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let key = self.free_key(name)?;
+        let payload = PutPayload::from(text.as_bytes().to_vec());
+        self.run("replace", name, text.len() as u64, async {
+            self.service.put(&key, payload).await.map(drop).map_err(failed("replace", name))
+        })
+    }
+
     /// Reads an object that is a text of at most `bytes_max` bytes. `None`: there is no such object.
     ///
     /// # Errors

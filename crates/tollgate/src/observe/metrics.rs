@@ -369,7 +369,7 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
         let is_up = is_working && sink["waiting_seconds"].as_f64().unwrap_or_default() == 0.0;
         family.count(&[("sink", name_of(sink))], is_up.into());
     }
-    let of_sink: [(&str, Kind, &str, &str); 16] = [
+    let of_sink: [(&str, Kind, &str, &str); 18] = [
         (
             "tollgate_load_lag_seconds",
             Gauge,
@@ -401,6 +401,8 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
             "in_gaps",
         ),
         ("tollgate_load_commits_total", Counter, "Commits.", "commits"),
+        ("tollgate_load_files_total", Counter, "Parquet files that commits made.", "files"),
+        ("tollgate_load_files_bytes_total", Counter, "Bytes of the Parquet files.", "file_bytes"),
         ("tollgate_load_records_bytes_total", Counter, "Bytes of the records that were loaded.", "bytes"),
         (
             "tollgate_load_backoff_seconds",

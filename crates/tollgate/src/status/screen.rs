@@ -229,6 +229,12 @@ impl Screen {
             rows.add_row(sink_cells(sink));
         }
         self.table(&mut rows);
+        let sinks = document["sinks"].as_array().into_iter().flatten();
+        for sink in sinks.filter(|sink| number(&sink["files"]) > 0.0) {
+            let (name, files, size) =
+                (text(&sink["sink"]), count(&sink["files"]), bytes(&sink["file_bytes"]));
+            self.0.push(Line::Prose(format!("sink {name} made {files} files of {size}")));
+        }
     }
 
     fn ships(&mut self, document: &Value) {

@@ -47,6 +47,8 @@ mod forger;
 mod gateway;
 mod golden;
 mod keys;
+#[cfg(feature = "lake")]
+mod lake;
 mod leases;
 mod listen;
 mod load_from;

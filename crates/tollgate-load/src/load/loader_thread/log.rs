@@ -64,6 +64,9 @@ impl LoaderThread {
                 Err(ChunkError::Sink(SinkError::Lost { .. })) => {
                     tracing::debug!(sink = self.options.sink.name, %log, "another loader loaded first");
                     self.sink()?.rollback();
+                    // The other loader may have decided the load, and not moved the position yet. The
+                    // cursor is after the records of the load, which this loader may have to finish.
+                    following.reset();
                     if let Some(leases) = &self.options.leases {
                         leases.lost(&self.options.sink.name, log);
                     }
@@ -243,6 +246,8 @@ impl LoaderThread {
         status.missing = status.missing.saturating_add(tally.missing);
         status.in_gaps = status.in_gaps.saturating_add(tally.missing);
         status.commits += 1;
+        status.files += tallies.files.0;
+        status.file_bytes += tallies.files.1;
         status.bytes += bytes;
     }
 }

@@ -194,6 +194,8 @@ impl ParquetSink {
         }
         self.ledger.publish(&plan, &parts).map_err(failed())?;
         self.ledger.commit(chunk.load, &plan, bytes).map_err(failed())?;
-        Ok(tallies_of(&plan))
+        let mut tallies = tallies_of(&plan);
+        tallies.files = (plan.files.len() as u64, bytes);
+        Ok(tallies)
     }
 }

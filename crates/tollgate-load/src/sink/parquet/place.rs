@@ -41,6 +41,10 @@ impl Place for ObjectPlace {
         self.0.create_object(name, Content::Text(text), None).map(created_of).map_err(failed(name))
     }
 
+    fn replace_text(&self, name: &str, text: &str) -> Result<(), LakeError> {
+        self.0.replace_object(name, text).map_err(failed(name))
+    }
+
     fn text(&self, name: &str) -> Result<Option<String>, LakeError> {
         self.0.object(name, TEXT_BYTES_MAX).map_err(failed(name))
     }

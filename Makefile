@@ -148,8 +148,7 @@ fmt: $(RUFF)
 
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
-	$(CARGO) clippy -p tollgate-queue -p tollgate-load -p tollgate --features tollgate/kafka --all-targets --locked -- --deny warnings
-	$(CARGO) clippy -p tollgate-lake -p tollgate-load -p tollgate --features tollgate/lake --all-targets --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate-queue -p tollgate-lake -p tollgate-load -p tollgate --features tollgate/kafka,tollgate/lake --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test weak_stores --locked -- --deny warnings
@@ -272,16 +271,17 @@ queue-clients: kafka
 # send to a stream with `ack = "queued"`. `make queue-crash ROUNDS=1000 SEED=7` goes on after the rounds that
 # target/queue-crash has of this seed. The sink alone is tried first, with the broker killed during its loads.
 queue-crash: kafka
-	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka exactly_once
+	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test kafka exactly_once
 	TOLLGATE_QUEUE_CRASHES=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
-	$(CARGO) test --locked -p tollgate --features kafka --test it -- --nocapture and_no_acknowledged_record
+	$(CARGO) test --locked -p tollgate --features kafka,lake --test it -- --nocapture and_no_acknowledged_record
 
 # The sink of Kafka, `ack = "queued"` and `load --from kafka://` with a real broker, and four rounds of `make
-# queue-crash`. They need the feature, so that other tests do not build the client.
+# queue-crash`. They need the feature, so that other tests do not build the client. All targets that need the client or
+# the lake turn on both features, so that one build serves them.
 queue-test: export RUST_TEST_THREADS ?= 4
 queue-test: kafka
-	$(CARGO) test --locked -p tollgate-load --features kafka --test kafka -- --skip exactly_once
-	$(CARGO) test --locked -p tollgate --features kafka --test it -- queued
+	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test kafka -- --skip exactly_once
+	$(CARGO) test --locked -p tollgate --features kafka,lake --test it -- queued
 
 # The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
 # create each object once. Node.js 20 or later has to be there. The build of s3s-fs needs four minutes. No server for
@@ -378,13 +378,13 @@ $(LAKE_READERS):
 # writer. Loaders are killed in 50 rounds.
 lake-test: tools versitygw lake-readers
 	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-lake --features parquet
-	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-load --features lake --test lake
-	$(CARGO) test --locked -p tollgate --features lake --test it -- lake::
+	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake
+	$(CARGO) test --locked -p tollgate --features kafka,lake --test it -- lake::
 
 # Loaders of Parquet files that are killed at any system call, alone and in pairs: `make lake-crash ROUNDS=1000 SEED=7`.
 lake-crash: tools
 	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
-	$(CARGO) test --locked -p tollgate-load --features lake --test lake -- --nocapture killed_at_any_call
+	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake -- --nocapture killed_at_any_call
 
 # Rows per second into Parquet files, next to pyarrow with the same rows and settings. Scans by DuckDB of our files, next
 # to scans of files that DuckDB wrote. Needs 3 GiB of disk space.

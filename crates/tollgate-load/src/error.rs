@@ -300,6 +300,7 @@ impl SinkError {
                 | Self::UnknownSchema { .. }
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         ) || self.is_queue_away()
+            || self.is_queue_denied()
             || self.is_queue_repeated()
             || matches!(self, Self::Lake { source, .. } if source.is_retriable())
     }
@@ -312,6 +313,11 @@ impl SinkError {
     /// Returns whether no broker of Kafka answers.
     fn is_queue_away(&self) -> bool {
         matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Away { .. }))
+    }
+
+    /// Returns whether a broker of Kafka denies access. An operator may grant it there.
+    fn is_queue_denied(&self) -> bool {
+        matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Denied { .. }))
     }
 
     /// Returns whether a transaction of Kafka has to be repeated, unless the position shows its commit.

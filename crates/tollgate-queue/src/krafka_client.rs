@@ -1,8 +1,10 @@
 //! A producer by krafka.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
+use krafka::auth::OAuthBearerToken;
 use krafka::error::{ErrorCode, KrafkaError};
 use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, TransactionalProducer};
 use krafka::{Kafka, Record};
@@ -327,7 +329,10 @@ fn security(security: &Security) -> Option<krafka::auth::AuthConfig> {
         Sasl::Plain { user, password } => AuthConfig::sasl_plain(user, password),
         Sasl::ScramSha256 { user, password } => AuthConfig::sasl_scram_sha256(user, password),
         Sasl::ScramSha512 { user, password } => AuthConfig::sasl_scram_sha512(user, password),
-        Sasl::OauthBearer { token } => AuthConfig::sasl_oauthbearer(token),
+        Sasl::OauthBearer { token_file } => {
+            let file = token_file.clone();
+            AuthConfig::sasl_oauthbearer_provider(move || std::future::ready(read_token(&file)))
+        }
     });
     match (with_sasl, security.tls.as_ref().map(tls)) {
         (Some(sasl), Some(tls)) => Some(sasl.with_tls(tls)),
@@ -335,6 +340,14 @@ fn security(security: &Security) -> Option<krafka::auth::AuthConfig> {
         (None, Some(tls)) => Some(AuthConfig::ssl(tls)),
         (None, None) => None,
     }
+}
+
+/// Reads a bearer token. The file is small and local, so the read does not hold up the runtime.
+fn read_token(file: &Path) -> Result<OAuthBearerToken, KrafkaError> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        KrafkaError::auth(format!("file {} of the token cannot be read: {error}", file.display()))
+    })?;
+    Ok(OAuthBearerToken::new(text.trim()))
 }
 
 fn tls(tls: &Tls) -> krafka::auth::TlsConfig {

@@ -80,10 +80,10 @@ pub enum Sasl {
         /// Password of the user.
         password: String,
     },
-    /// A bearer token. The client does not renew it.
+    /// A bearer token (RFC 6750) from a file. Each connection reads it, so another program may renew it.
     OauthBearer {
-        /// The token.
-        token: String,
+        /// The file. White space around the token is no part of it.
+        token_file: PathBuf,
     },
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Sasl {
             Self::Plain { user, .. } => ("Plain", user.as_str()),
             Self::ScramSha256 { user, .. } => ("ScramSha256", user.as_str()),
             Self::ScramSha512 { user, .. } => ("ScramSha512", user.as_str()),
-            Self::OauthBearer { .. } => ("OauthBearer", "***"),
+            Self::OauthBearer { .. } => ("OauthBearer", ""),
         };
         f.debug_tuple(name).field(&user).field(&"***").finish()
     }

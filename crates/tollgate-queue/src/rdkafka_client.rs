@@ -148,7 +148,8 @@ fn set_sasl(config: &mut ClientConfig, sasl: &Sasl) {
         Sasl::Plain { user, password } => ("PLAIN", user, password),
         Sasl::ScramSha256 { user, password } => ("SCRAM-SHA-256", user, password),
         Sasl::ScramSha512 { user, password } => ("SCRAM-SHA-512", user, password),
-        Sasl::OauthBearer { token } => ("OAUTHBEARER", token, token),
+        // The comparison of clients has no broker with tokens.
+        Sasl::OauthBearer { .. } => return,
     };
     config.set("sasl.mechanism", mechanism).set("sasl.username", user).set("sasl.password", password);
 }

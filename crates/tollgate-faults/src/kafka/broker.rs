@@ -46,7 +46,8 @@ pub struct KafkaOptions {
 pub struct SecureListener {
     /// PEM file with the private key (PKCS #8) and the certificate of the broker.
     pub pem: PathBuf,
-    /// Name of the only user. It may use PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+    /// Name of the only user. It may use PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. A token of OAUTHBEARER may have
+    /// any name.
     pub user: String,
     /// Password of the user.
     pub password: String,
@@ -66,12 +67,14 @@ impl SecureListener {
             "inter.broker.listener.name=PLAINTEXT".to_owned(),
             of("ssl.keystore.type=PEM".to_owned()),
             of(format!("ssl.keystore.location={}", pem.display())),
-            of("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".to_owned()),
+            of("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER".to_owned()),
             of(format!(
                 "plain.sasl.jaas.config={jaas}.plain.PlainLoginModule required user_{user}=\"{password}\";"
             )),
             of(format!("scram-sha-256.sasl.jaas.config={jaas}.scram.ScramLoginModule required;")),
             of(format!("scram-sha-512.sasl.jaas.config={jaas}.scram.ScramLoginModule required;")),
+            // The broker of a test takes tokens without a signature.
+            of(format!("oauthbearer.sasl.jaas.config={jaas}.oauthbearer.OAuthBearerLoginModule required;")),
         ]
     }
 

@@ -85,8 +85,10 @@ keys! {
     sasl [SASL] = one_of("none", super::value::names::<Mechanism>);
     /// The user of SASL.
     sasl_user [SASL_USER] = other("none", "a text");
-    /// The password of SASL, or the token of `oauthbearer`.
+    /// The password of SASL.
     sasl_password [SASL_PASSWORD] = other("none", "`${NAME}`").hidden();
+    /// The file of the token of `oauthbearer`. Each connection reads it.
+    sasl_token_file [SASL_TOKEN_FILE] = other("none", "a file");
 }
 
 /// Reads the keys of a sink with these brokers. Paths are relative to `folder`.
@@ -141,25 +143,29 @@ fn security(section: &mut Section<'_>, folder: &Path) -> Security {
     if !is_tls && (ca.is_some() || identity.is_some()) {
         section.fault("tls_ca, tls_certificate and tls_key need tls = true");
     }
-    Security { tls: is_tls.then_some(Tls { ca, identity }), sasl: sasl(section) }
+    Security { tls: is_tls.then_some(Tls { ca, identity }), sasl: sasl(section, folder) }
 }
 
-fn sasl(section: &mut Section<'_>) -> Option<Sasl> {
+fn sasl(section: &mut Section<'_>, folder: &Path) -> Option<Sasl> {
     let number = section.number_or_default(&SASL);
     let mechanism = usize::try_from(number).ok().and_then(|place| Mechanism::ALL.get(place).copied());
     let user = section.text(SASL_USER.name).map(|text| text.value);
     let password = section.secret(SASL_PASSWORD.name).map(|(_, secret)| secret);
+    let token_file = path(section, SASL_TOKEN_FILE.name, PathTo::File).map(|file| folder.join(file.value));
     let mechanism = mechanism.unwrap_or_default();
+    let given = (user.is_some(), password.is_some(), token_file.is_some());
     let is_complete = match mechanism {
-        Mechanism::None => user.is_none() && password.is_none(),
-        Mechanism::OauthBearer => password.is_some() && user.is_none(),
-        _ => user.is_some() && password.is_some(),
+        Mechanism::None => given == (false, false, false),
+        Mechanism::OauthBearer => given == (false, false, true),
+        _ => given == (true, true, false),
     };
     if !is_complete {
         let needed = match mechanism {
-            Mechanism::None => "sasl_user and sasl_password need sasl",
-            Mechanism::OauthBearer => "sasl = \"oauthbearer\" needs sasl_password, and no sasl_user",
-            _ => "sasl needs sasl_user and sasl_password",
+            Mechanism::None => "sasl_user, sasl_password and sasl_token_file need sasl",
+            Mechanism::OauthBearer => {
+                "sasl = \"oauthbearer\" needs sasl_token_file, and neither sasl_user nor sasl_password"
+            }
+            _ => "sasl needs sasl_user and sasl_password, and no sasl_token_file",
         };
         section.fault(format!("{needed}, in {}", section.name()));
     }
@@ -169,20 +175,34 @@ fn sasl(section: &mut Section<'_>) -> Option<Sasl> {
         Mechanism::Plain => Some(Sasl::Plain { user, password }),
         Mechanism::ScramSha256 => Some(Sasl::ScramSha256 { user, password }),
         Mechanism::ScramSha512 => Some(Sasl::ScramSha512 { user, password }),
-        Mechanism::OauthBearer => Some(Sasl::OauthBearer { token: password }),
+        Mechanism::OauthBearer => Some(Sasl::OauthBearer { token_file: token_file.unwrap_or_default() }),
     }
+}
+
+/// Returns the files with secrets, with their keys.
+pub(super) fn secret_files(options: &KafkaOptions) -> Vec<(&'static str, &Path)> {
+    let Security { tls, sasl } = &options.broker.security;
+    let identity = tls.as_ref().and_then(|tls| tls.identity.as_ref());
+    let key = identity.map(|(_, key)| (TLS_KEY.name, key.as_path()));
+    let token = match sasl {
+        Some(Sasl::OauthBearer { token_file }) => Some((SASL_TOKEN_FILE.name, token_file.as_path())),
+        _ => None,
+    };
+    key.into_iter().chain(token).collect()
 }
 
 /// Writes the keys. `password` is the variable of the password, as the file names it.
 pub(super) fn write_kafka(options: &KafkaOptions, password: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Security { tls, sasl } = &options.broker.security;
     let identity = tls.as_ref().and_then(|tls| tls.identity.as_ref());
-    let user = match sasl {
+    let (user, token_file) = match sasl {
         Some(Sasl::Plain { user, .. } | Sasl::ScramSha256 { user, .. } | Sasl::ScramSha512 { user, .. }) => {
-            Some(quoted(user))
+            (Some(quoted(user)), None)
         }
-        Some(Sasl::OauthBearer { .. }) | None => None,
+        Some(Sasl::OauthBearer { token_file }) => (None, Some(quoted_path(token_file))),
+        None => (None, None),
     };
+    let password = user.is_some().then(|| toml::Value::String(password.to_owned()).to_string());
     let own = [
         (TOPIC.name, Some(quoted(&options.topic))),
         (TLS.name, Some(tls.is_some().to_string())),
@@ -191,7 +211,8 @@ pub(super) fn write_kafka(options: &KafkaOptions, password: &str, f: &mut fmt::F
         (TLS_KEY.name, identity.map(|(_, key)| quoted_path(key))),
         (SASL.name, Some(quoted(Mechanism::of(sasl.as_ref()).name()))),
         (SASL_USER.name, user),
-        (SASL_PASSWORD.name, sasl.is_some().then(|| toml::Value::String(password.to_owned()).to_string())),
+        (SASL_PASSWORD.name, password),
+        (SASL_TOKEN_FILE.name, token_file),
     ];
     write(KAFKA_KEYS, options, &own, f)?;
     duplicates::write_key(options.duplicates, f)

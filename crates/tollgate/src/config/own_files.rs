@@ -39,7 +39,7 @@ pub(super) fn file_of_access_log(log: &AccessLogConfig) -> Option<OwnFile> {
     }
 }
 
-/// Returns the files of sinks.
+/// Returns the files of sinks, with the secrets of Kafka.
 pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     let mut files = Vec::new();
     for sink in sinks {
@@ -47,6 +47,8 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
         files.extend(sink.sqlite().map(|path| OwnFile::new(format!("sqlite in [sink.{name}]"), path)));
         let lake = sink.files_of_lake().into_iter();
         files.extend(lake.map(|(key, path)| OwnFile::new(format!("{key} in [sink.{name}]"), path)));
+        let secrets = sink.secrets_of_kafka().into_iter();
+        files.extend(secrets.map(|(key, path)| OwnFile::new(format!("{key} in [sink.{name}]"), path)));
         let after = sink.options.after_load.as_ref();
         files.extend(after.map(|path| OwnFile::new(format!("after_load in [sink.{name}]"), path)));
     }

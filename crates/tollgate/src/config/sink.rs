@@ -168,6 +168,14 @@ impl SinkConfig {
         self.lake.as_ref().map_or_else(Vec::new, Lake::files)
     }
 
+    /// Returns the files with secrets of a Kafka sink, with their keys.
+    pub(super) fn secrets_of_kafka(&self) -> Vec<(&'static str, &Path)> {
+        match &self.options.kind {
+            SinkKind::Kafka(options) => kafka::secret_files(options),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the name under which the database stores the positions of this sink.
     pub(crate) fn name(&self) -> &str {
         &self.options.name

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tempfile::TempDir;
 use tollgate_faults::kafka::{Kafka, KafkaOptions, SecureListener};
 
@@ -23,9 +26,11 @@ topic = "TOPIC.{stream}"
 tls = true
 tls_ca = "CA"
 sasl = "MECHANISM"
-sasl_user = "alice"
-sasl_password = "${KAFKA_PASSWORD}"
+PROOF
 "#;
+
+const PASSWORD: &str = "sasl_user = \"alice\"\nsasl_password = \"${KAFKA_PASSWORD}\"";
+const TOKEN: &str = "sasl_token_file = \"token\"";
 
 fn openssl(folder: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
@@ -56,30 +61,43 @@ fn certificates(folder: &Path) {
 }
 
 /// The file of an authority, and the password of the user.
-struct Proof {
+struct Proof<'a> {
     ca: &'static str,
-    password: &'static str,
+    password: &'a str,
+}
+
+/// Makes a token of OAUTHBEARER without a signature (RFC 7519 section 6), for a time from now.
+fn token(age: Duration) -> String {
+    let now = UNIX_EPOCH.elapsed().unwrap();
+    let (made, end) = (now.as_secs() - 60, (now + age).as_secs() - 30);
+    let claims = format!("{{\"sub\":\"alice\",\"iat\":{made},\"exp\":{end}}}");
+    let [head, claims] = ["{\"alg\":\"none\"}", &claims].map(|json| URL_SAFE_NO_PAD.encode(json));
+    format!("{head}.{claims}.")
 }
 
 /// Makes an app that reads its password from the environment.
-fn app(kafka: &Kafka, folder: &Path, mechanism: &str, proof: &Proof) -> App {
+fn app(kafka: &Kafka, folder: &Path, mechanism: &str, proof: &Proof<'_>) -> App {
     let ca = folder.join(proof.ca).display().to_string();
     let config = CONFIG
         .replace("BROKER", &kafka.secure_address())
         .replace("TOPIC", mechanism)
         .replace("\"CA\"", &format!("{ca:?}"))
-        .replace("MECHANISM", mechanism);
+        .replace("MECHANISM", mechanism)
+        .replace("PROOF", if mechanism == "oauthbearer" { TOKEN } else { PASSWORD });
+    if mechanism == "oauthbearer" {
+        return App::new(&config, &[("token", &format!("{}\n", proof.password))]);
+    }
     App::new(&config, &[])
 }
 
-fn program(proof: &Proof) -> Command {
+fn program(proof: &Proof<'_>) -> Command {
     let mut command = Command::new(BINARY);
     command.env("KAFKA_PASSWORD", proof.password);
     command
 }
 
 /// Runs `check` with these arguments.
-fn check(app: &App, proof: &Proof, argument: &str) -> (bool, String) {
+fn check(app: &App, proof: &Proof<'_>, argument: &str) -> (bool, String) {
     let output = program(proof).args(["check", argument]).current_dir(app.path()).output().unwrap();
     let text = printed(&output);
     assert!(!text.contains(proof.password), "{text}");
@@ -97,8 +115,15 @@ fn a_sink_proves_its_name_by_each_mechanism_inside_tls_and_a_wrong_proof_is_name
     };
     let options = KafkaOptions { secure: Some(secure), ..KafkaOptions::default() };
     let kafka = Kafka::start(&folder.path().join("kafka"), &options);
-    let right = Proof { ca: "ca.crt", password: "open-sesame" };
-    for mechanism in ["plain", "scram-sha-256", "scram-sha-512"] {
+    let token = token(Duration::from_secs(3_600));
+    let password = "open-sesame";
+    for (mechanism, password) in [
+        ("plain", password),
+        ("scram-sha-256", password),
+        ("scram-sha-512", password),
+        ("oauthbearer", &token),
+    ] {
+        let right = Proof { ca: "ca.crt", password };
         let app = app(&kafka, folder.path(), mechanism, &right);
         let server = app.begin_as(program(&right)).serving().unwrap();
         let mut client = server.connect();
@@ -108,13 +133,15 @@ fn a_sink_proves_its_name_by_each_mechanism_inside_tls_and_a_wrong_proof_is_name
         assert!(check(&app, &right, "--print").0);
         assert!(check(&app, &right, "--sinks").0);
         let (_, log) = server.stop();
-        assert!(!log.contains("open-sesame"), "{log}");
+        assert!(!log.contains(password), "{log}");
         assert!(!kafka.read(&format!("{mechanism}.a")).is_empty());
     }
+    let outdated = self::token(Duration::ZERO);
     for (mechanism, ca, password, told) in [
         ("plain", "ca.crt", "hunter2", "denies access"),
         ("scram-sha-512", "ca.crt", "hunter2", "denies access"),
         ("plain", "other.crt", "open-sesame", "certificate"),
+        ("oauthbearer", "ca.crt", &*outdated, "denies access"),
     ] {
         let wrong = Proof { ca, password };
         let app = app(&kafka, folder.path(), mechanism, &wrong);

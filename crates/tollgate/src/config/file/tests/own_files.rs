@@ -99,6 +99,9 @@ fn files_that_the_server_writes_and_runs_are_not_served() {
     check("lib/x", &script, &["the modules of scripts"]);
     check("public", "[sink.s]\nsqlite = \"public/rows.db\"\n", &["sqlite in [sink.s]"]);
     check("public", "[database.d]\nsqlite = \"public/d.db\"\n", &["sqlite in [database.d]"]);
+    let bus = "[sink.k]\nkafka = \"b:1\"\ntls = true\ntls_certificate = \"c.pem\"\n\
+               tls_key = \"public/key.pem\"\nsasl = \"oauthbearer\"\nsasl_token_file = \"public/token\"\n";
+    check("public", bus, &["tls_key in [sink.k]", "sasl_token_file in [sink.k]"]);
     let shop = format!("{elsewhere}[[app]]\npath = \"/shop\"\ndir = \"apps/shop\"\n");
     check("apps", &shop, &["app \"/shop\""]);
     check("apps/shop/public", &shop, &[]);

@@ -175,3 +175,29 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
              segments: use a sink with a database, or another level"],
     );
 }
+
+#[test]
+fn each_mechanism_of_kafka_needs_its_own_proof() {
+    let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let sink = "[sink.bus]\nkafka = \"b:1\"\n";
+    let user = "sasl_user = \"u\"\nsasl_password = \"${SECRET}\"\n";
+    let token = "sasl_token_file = \"token\"\n";
+    for (proof, expected) in [
+        (String::new(), None),
+        (format!("sasl = \"plain\"\n{user}"), None),
+        (format!("sasl = \"oauthbearer\"\n{token}"), None),
+        (token.to_owned(), Some("sasl_user, sasl_password and sasl_token_file need sasl")),
+        (
+            format!("sasl = \"oauthbearer\"\n{user}"),
+            Some("sasl = \"oauthbearer\" needs sasl_token_file, and neither sasl_user nor sasl_password"),
+        ),
+        (
+            format!("sasl = \"scram-sha-256\"\n{user}{token}"),
+            Some("sasl needs sasl_user and sasl_password, and no sasl_token_file"),
+        ),
+    ] {
+        let told = expected.map(|told| format!("t.toml:3:1: {told}, in [sink.bus]"));
+        let told: Vec<_> = told.iter().map(String::as_str).collect();
+        check(&format!("{stream}{sink}{proof}"), &told);
+    }
+}

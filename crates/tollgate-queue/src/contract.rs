@@ -23,7 +23,7 @@ pub trait Producer: Send {
     /// # Errors
     /// `TooLarge` names the records that the broker refuses for their size. The caller then aborts the
     /// transaction. Without transactions, the other records are visible.
-    fn send(&mut self, records: &[QueueRecord]) -> Result<(), QueueError>;
+    fn send(&mut self, records: &[&QueueRecord]) -> Result<(), QueueError>;
 
     /// Commits the transaction. `Ok` means that all in-sync replicas have it.
     ///

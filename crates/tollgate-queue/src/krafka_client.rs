@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
 use krafka::auth::OAuthBearerToken;
 use krafka::error::{ErrorCode, KrafkaError};
 use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, TransactionalProducer};
@@ -18,6 +19,9 @@ use crate::record::QueueRecord;
 /// Longest wait for more records of a batch. A load hands over all its records at once, so a batch never has
 /// to wait.
 const LINGER: Duration = Duration::ZERO;
+/// Maximum bytes of a batch. Larger batches cost the broker less for each record. A topic refuses a batch
+/// above its `max.message.bytes`, which is 1 MiB by default.
+const BATCH_BYTES: usize = 64 << 10;
 /// Maximum bytes of one record for the client. The limit of the topic decides, so this one is larger.
 const RECORD_BYTES_MAX: usize = 96 << 20;
 /// Maximum bytes of records that the client holds.
@@ -85,6 +89,7 @@ impl KrafkaProducer {
             .acks(Acks::All)
             .compression(compression(options.compression))
             .linger(LINGER)
+            .batch_size(BATCH_BYTES)
             .max_request_size(RECORD_BYTES_MAX)
             .buffer_memory(BUFFER_BYTES)
             .max_block(options.delivery_timeout)
@@ -115,12 +120,12 @@ impl KrafkaProducer {
     fn refused_alone(
         &self,
         producer: &TransactionalProducer,
-        records: &[QueueRecord],
+        records: &[&QueueRecord],
         places: Vec<usize>,
     ) -> Result<Vec<usize>, KrafkaError> {
         let mut refused = Vec::new();
         for place in places {
-            if self.waiter.wait(is_refused_alone(producer, &records[place]))? {
+            if self.waiter.wait(is_refused_alone(producer, records[place]))? {
                 refused.push(place);
             }
         }
@@ -136,7 +141,7 @@ impl Producer for KrafkaProducer {
         }
     }
 
-    fn send(&mut self, records: &[QueueRecord]) -> Result<(), QueueError> {
+    fn send(&mut self, records: &[&QueueRecord]) -> Result<(), QueueError> {
         let Err(failure) = self.waiter.wait(deliver(&self.kind, records)) else { return Ok(()) };
         let places = match failure {
             Undelivered::Failed(error) => return Err(self.failed(&error)),
@@ -196,7 +201,7 @@ async fn is_refused_alone(
 }
 
 /// Sends all records at once, and waits for each.
-async fn deliver(kind: &Kind, records: &[QueueRecord]) -> Result<(), Undelivered> {
+async fn deliver(kind: &Kind, records: &[&QueueRecord]) -> Result<(), Undelivered> {
     let (mut sent, mut too_large): (Vec<(usize, DeliveryHandle)>, _) = (Vec::new(), Vec::new());
     for (place, record) in records.iter().enumerate() {
         let record = wire_record(record);
@@ -257,7 +262,7 @@ fn is_too_large(error: &KrafkaError) -> bool {
 fn wire_record(record: &QueueRecord) -> Record {
     let mut wire = match &record.value {
         Some(value) => Record::new(&*record.topic, value.clone()),
-        None => Record::new(&*record.topic, Vec::new()).without_value(),
+        None => Record::new(&*record.topic, Bytes::new()).without_value(),
     };
     if let Some(key) = &record.key {
         wire = wire.key(key.clone());

@@ -71,15 +71,15 @@ impl Producer for RdkafkaProducer {
         self.producer.begin_transaction().map_err(|error| self.failed(&error))
     }
 
-    fn send(&mut self, records: &[QueueRecord]) -> Result<(), QueueError> {
+    fn send(&mut self, records: &[&QueueRecord]) -> Result<(), QueueError> {
         for (place, record) in records.iter().enumerate() {
             let headers = record.headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
-                headers.insert(Header { key, value: Some(value) })
+                headers.insert(Header { key, value: Some(&value[..]) })
             });
-            let mut wire: BaseRecord<'_, Vec<u8>, Vec<u8>, Box<usize>> =
+            let mut wire: BaseRecord<'_, [u8], [u8], Box<usize>> =
                 BaseRecord::with_opaque_to(&record.topic, Box::new(place)).headers(headers);
             (wire.key, wire.payload, wire.partition) =
-                (record.key.as_ref(), record.value.as_ref(), record.partition);
+                (record.key.as_deref(), record.value.as_deref(), record.partition);
             self.producer.send(wire).map_err(|(error, _)| self.failed(&error))?;
         }
         let flushed = self.producer.flush(self.timeout);

@@ -28,6 +28,10 @@ use text::TextLines;
 /// Time for which a process waits at its end until the remaining lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The events and spans without `RUST_LOG`. The client of Kafka has a span for each record at the level
+/// `info`, which would cost more than the record itself.
+const EVENTS: &str = "info,krafka=warn";
+
 /// The queue of log lines in a process that runs until it is stopped. Other processes have no queue: they
 /// write to stderr directly, and wait until the write is done.
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
@@ -37,7 +41,7 @@ static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn start() -> anyhow::Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(EVENTS));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
     if io::stderr().is_terminal() {
         let lines = lines.with_writer(|| Indented(Lines)).with_ansi(colour::is_on(&io::stderr()));

@@ -46,8 +46,8 @@ pub struct KafkaOptions {
 pub struct SecureListener {
     /// PEM file with the private key (PKCS #8) and the certificate of the broker.
     pub pem: PathBuf,
-    /// Name of the only user. It may use PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. A token of OAUTHBEARER may have
-    /// any name.
+    /// Name of the only user. It may use PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. A token of OAUTHBEARER
+    /// may have any name.
     pub user: String,
     /// Password of the user.
     pub password: String,

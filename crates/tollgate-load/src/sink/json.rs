@@ -51,10 +51,23 @@ pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
 /// be nested too deeply to be parsed. A decimal is a string, because most readers of JSON make a double of a
 /// number.
 pub(super) fn json_text(value: &Value<'_>) -> String {
-    match value {
-        Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
-        value => value_as_json(value).to_string(),
-    }
+    let mut json = Vec::new();
+    write_json(value, &mut json);
+    String::from_utf8(json).unwrap_or_default()
+}
+
+/// Appends a value as JSON: see [`json_text`].
+pub(super) fn write_json(value: &Value<'_>, json: &mut Vec<u8>) {
+    let written = match value {
+        Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => {
+            json.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+        Value::Text(text) | Value::Json(text) => serde_json::to_writer(json, text),
+        Value::Int(number) => serde_json::to_writer(json, number),
+        value => serde_json::to_writer(json, &value_as_json(value)),
+    };
+    debug_assert!(written.is_ok(), "a write into memory cannot fail");
 }
 
 /// Returns a value as JSON. Numbers that JSON cannot represent, and invalid JSON, become text. Bytes become

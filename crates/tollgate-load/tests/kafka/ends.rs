@@ -35,7 +35,7 @@ impl Lost {
             topics(&site).create(&[made]).unwrap();
             let mut producer = open(&site, &id);
             producer.begin().unwrap();
-            producer.send(&[record(&topic)]).unwrap();
+            producer.send(&[&record(&topic)]).unwrap();
             end(&mut *producer);
             broker.kafka.kill();
             broker.kafka.run();
@@ -71,10 +71,10 @@ fn open(site: &Site, id: &str) -> Box<dyn Producer> {
 
 fn record(topic: &str) -> QueueRecord {
     QueueRecord {
-        topic: topic.to_owned(),
+        topic: topic.into(),
         partition: Some(0),
-        key: Some(b"key".to_vec()),
-        value: Some(b"value".to_vec()),
+        key: Some(b"key"[..].into()),
+        value: Some(b"value"[..].into()),
         headers: Vec::new(),
     }
 }
@@ -136,8 +136,8 @@ fn an_aborted_transaction_stays_invisible_after_the_next_one_of_its_id() {
     assert!(!lost.end_lost(), "the transaction has ended");
     next.begin().unwrap();
     let mut other = record(&lost.topic);
-    other.key = Some(b"next".to_vec());
-    next.send(&[other]).unwrap();
+    other.key = Some(b"next"[..].into());
+    next.send(&[&other]).unwrap();
     assert!(lost.end_lost(), "the next transaction is open");
     next.commit().unwrap();
     assert_eq!(lost.keys(), [b"next"]);

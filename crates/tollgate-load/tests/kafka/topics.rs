@@ -40,10 +40,10 @@ fn a_read_waits_only_for_open_transactions_of_the_named_partitions() {
     let made = NewTopic { name: topic.clone(), partitions: 2, replication: None, settings: Vec::new() };
     topics.create(&[made]).unwrap();
     let record = |partition: i32| QueueRecord {
-        topic: topic.clone(),
+        topic: (*topic).into(),
         partition: Some(partition),
-        key: Some(vec![b'0' + partition as u8]),
-        value: Some(b"value".to_vec()),
+        key: Some(vec![b'0' + partition as u8].into()),
+        value: Some(b"value"[..].into()),
         headers: Vec::new(),
     };
     let open = |id: &str| {
@@ -51,9 +51,9 @@ fn a_read_waits_only_for_open_transactions_of_the_named_partitions() {
     };
     let (mut first, mut second) = (open("first"), open("second"));
     second.begin().unwrap();
-    second.send(&[record(1)]).unwrap();
+    second.send(&[&record(1)]).unwrap();
     first.begin().unwrap();
-    first.send(&[record(0)]).unwrap();
+    first.send(&[&record(0)]).unwrap();
     first.commit().unwrap();
     let mut keys = |to: ReadTo<'_>| topics.table(&topic, to).unwrap().into_keys().collect::<Vec<_>>();
     assert_eq!(keys(ReadTo::EndOf(&[0])), [b"0"], "the transaction of partition 1 is open");

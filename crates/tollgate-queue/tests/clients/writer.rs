@@ -64,24 +64,24 @@ fn write_chunk(producer: &mut dyn Producer, position: u64) -> Result<(), QueueEr
     say("sending");
     let mut records: Vec<_> = (position + 1..=position + CHUNK).map(record).collect();
     records.push(QueueRecord {
-        topic: POSITIONS.to_owned(),
+        topic: POSITIONS.into(),
         partition: Some(0),
-        key: Some(b"writer".to_vec()),
-        value: Some((position + CHUNK).to_string().into_bytes()),
+        key: Some(b"writer"[..].into()),
+        value: Some((position + CHUNK).to_string().into()),
         headers: Vec::new(),
     });
-    producer.send(&records)?;
+    producer.send(&records.iter().collect::<Vec<_>>())?;
     say("committing");
     producer.commit()
 }
 
 fn record(number: u64) -> QueueRecord {
     QueueRecord {
-        topic: RECORDS.to_owned(),
+        topic: RECORDS.into(),
         partition: None,
-        key: Some(number.to_string().into_bytes()),
-        value: Some(vec![b'x'; 200]),
-        headers: vec![("tollgate-seq", number.to_string().into_bytes())],
+        key: Some(number.to_string().into()),
+        value: Some(vec![b'x'; 200].into()),
+        headers: vec![("tollgate-seq", number.to_string().into())],
     }
 }
 

@@ -3,20 +3,42 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_log::{Gap, LogId, RecordBatch, Schema, Sequence};
+use tollgate_log::{Gap, LogId, RecordBatch, Schema, Sequence, Value};
 use tollgate_queue::QueueRecord;
 
-use super::schemas::{TopicSchemas, hash};
+use super::message::{self, RowHeaders, RowNames, RowTopic};
+use super::schemas::TopicSchemas;
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::{StreamTallies, Tally};
 
 /// A row of an open load.
 pub(super) struct Row {
     pub(super) sequence: Sequence,
-    pub(super) stream: String,
+    pub(super) stream: Arc<str>,
     pub(super) record: QueueRecord,
     /// How long another sink would remember the key.
     pub(super) window: Option<Duration>,
+}
+
+/// Where the rows of a schema go.
+struct Target {
+    schema: Arc<Schema>,
+    stream: Arc<str>,
+    topic: RowTopic,
+    headers: RowHeaders,
+    names: RowNames,
+}
+
+impl Target {
+    fn row(&self, sequence: Sequence, values: &[Value<'_>]) -> Row {
+        let content = (message::key(&self.schema, values), self.names.object(values));
+        Row {
+            sequence,
+            stream: self.stream.clone(),
+            record: self.topic.record(content, sequence, &self.headers),
+            window: self.schema.key().map(|(_, window)| window),
+        }
+    }
 }
 
 /// An open load. It is in memory until the commit.
@@ -33,8 +55,8 @@ pub(super) struct KafkaChunk {
     pub(super) gaps: Vec<Gap>,
     pub(super) counts: StreamTallies,
     pub(super) refusals: Refusals,
-    /// The schemas of its rows, with their hashes.
-    pub(super) hashes: Vec<(Arc<Schema>, String)>,
+    /// The schemas of its rows.
+    targets: Vec<Target>,
     /// Schemas that get their entry by this load.
     pub(super) schemas: TopicSchemas,
 }
@@ -51,7 +73,7 @@ impl KafkaChunk {
             gaps: Vec::new(),
             counts: StreamTallies::default(),
             refusals: Refusals::new(log, rejects_max),
-            hashes: Vec::new(),
+            targets: Vec::new(),
             schemas: TopicSchemas::default(),
         }
     }
@@ -69,22 +91,41 @@ impl KafkaChunk {
         }
     }
 
-    /// Returns the hash of a schema.
-    pub(super) fn hash(&mut self, schema: &Arc<Schema>) -> String {
-        let known = self.hashes.iter().find(|(known, _)| Arc::ptr_eq(known, schema));
-        if let Some((_, hash)) = known {
-            return hash.clone();
-        }
-        let hash = hash(schema);
-        self.hashes.push((schema.clone(), hash.clone()));
-        hash
+    /// Returns whether the chunk knows where the rows of a schema go.
+    pub(super) fn has_target(&self, schema: &Arc<Schema>) -> bool {
+        self.targets.iter().any(|target| Arc::ptr_eq(&target.schema, schema))
+    }
+
+    pub(super) fn add_target(&mut self, schema: &Arc<Schema>, topic: RowTopic, hash: &str) {
+        let stream = schema.stream();
+        self.targets.push(Target {
+            schema: schema.clone(),
+            stream: stream.into(),
+            topic,
+            headers: RowHeaders::new(self.log, stream, hash, self.filled.is_some()),
+            names: RowNames::new(schema),
+        });
+    }
+
+    /// Adds a row of a schema that has a target.
+    pub(super) fn add_row(&mut self, sequence: Sequence, schema: &Arc<Schema>, values: &[Value<'_>]) {
+        let known = self.targets.iter().find(|target| Arc::ptr_eq(&target.schema, schema));
+        self.rows.extend(known.map(|target| target.row(sequence, values)));
     }
 
     /// Counts the rows, which are in the topics now.
     pub(super) fn count_rows(&mut self) {
-        for row in &self.rows {
-            self.counts.add(&row.stream, Tally { rows: 1, ..Tally::default() });
+        let rows = self.row_counts();
+        rows.iter().for_each(|(stream, rows)| self.counts.add(stream, *rows));
+    }
+
+    /// Returns the number of rows of each stream.
+    pub(super) fn row_counts(&self) -> StreamTallies {
+        let mut counts = StreamTallies::default();
+        for rows in self.rows.chunk_by(|row, next| Arc::ptr_eq(&row.stream, &next.stream)) {
+            counts.add(&rows[0].stream, Tally { rows: rows.len() as u64, ..Tally::default() });
         }
+        counts
     }
 
     pub(super) fn add_reject(&mut self, stream: &str, parts: Vec<QueueRecord>) {

@@ -14,10 +14,10 @@ pub(super) const PARTITIONS: i32 = 8;
 /// Returns an entry. `None` deletes the key.
 pub(super) fn entry(sink: &str, log: Option<LogId>, key: &str, value: Option<&Json>) -> QueueRecord {
     QueueRecord {
-        topic: POSITIONS.to_owned(),
+        topic: POSITIONS.into(),
         partition: Some(partition_of(sink, log)),
-        key: Some(key.as_bytes().to_vec()),
-        value: value.map(|value| value.to_string().into_bytes()),
+        key: Some(key.to_owned().into()),
+        value: value.map(|value| value.to_string().into()),
         headers: Vec::new(),
     }
 }

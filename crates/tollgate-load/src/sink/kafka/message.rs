@@ -1,10 +1,13 @@
 //! The record of a topic for a row: JSON, with the log and the number of the row in headers.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tollgate_log::{LogId, Schema, Sequence, Value};
 use tollgate_queue::{QueueRecord, ReadRecord};
 
 use super::entry::fnv;
-use crate::sink::json::row_as_json;
+use crate::sink::json::write_json;
 use crate::sink::key::Key;
 
 /// Header with the id of the log.
@@ -23,10 +26,13 @@ pub(super) const LATE: &str = "tollgate-late";
 /// Number of neighbouring rows that share a partition, if they have no key.
 const ROWS_TOGETHER: u64 = 1024;
 
+/// Bytes for the value of a row, before it is known.
+const ROW_BYTES: usize = 192;
+
 /// The topic of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RowTopic {
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) partitions: i32,
 }
 
@@ -40,34 +46,79 @@ impl RowTopic {
     }
 
     /// Returns the record of a row. Kafka's hash of the key decides the partition, if there is a key.
-    pub(super) fn record(&self, key: Option<Vec<u8>>, value: Vec<u8>, row: &RowHeaders<'_>) -> QueueRecord {
+    pub(super) fn record(
+        &self,
+        (key, value): (Option<Vec<u8>>, Vec<u8>),
+        sequence: Sequence,
+        rows: &RowHeaders,
+    ) -> QueueRecord {
         QueueRecord {
             topic: self.name.clone(),
-            partition: key.is_none().then(|| self.partition(row.log, row.sequence)),
-            key,
-            value: Some(value),
-            headers: row.headers(),
+            partition: key.is_none().then(|| self.partition(rows.log, sequence)),
+            key: key.map(Bytes::from),
+            value: Some(value.into()),
+            headers: rows.of(sequence),
         }
     }
 }
 
-/// What the headers of a row say.
-pub(super) struct RowHeaders<'a> {
-    pub(super) log: LogId,
-    pub(super) sequence: Sequence,
-    pub(super) stream: &'a str,
-    /// Hash of the schema. Empty if it is unknown.
-    pub(super) schema: &'a str,
-    pub(super) is_late: bool,
+/// What the headers of the rows of a schema have in common.
+#[derive(Debug)]
+pub(super) struct RowHeaders {
+    log: LogId,
+    log_text: Bytes,
+    stream: Bytes,
+    schema: Bytes,
+    is_late: bool,
 }
 
-impl RowHeaders<'_> {
-    fn headers(&self) -> Vec<(&'static str, Vec<u8>)> {
-        let (log, sequence) = (self.log.to_string(), self.sequence.0.to_string());
-        let values = [&*log, &*sequence, self.stream, self.schema];
-        let named =
-            [LOG, SEQUENCE, STREAM, SCHEMA].into_iter().zip(values.map(|value| value.as_bytes().to_vec()));
-        named.chain(self.is_late.then(|| (LATE, b"1".to_vec()))).collect()
+impl RowHeaders {
+    /// `schema` is the hash of the schema. It is empty if the schema is unknown.
+    pub(super) fn new(log: LogId, stream: &str, schema: &str, is_late: bool) -> Self {
+        let [log_text, stream, schema] =
+            [&*log.to_string(), stream, schema].map(|text| Bytes::copy_from_slice(text.as_bytes()));
+        Self { log, log_text, stream, schema, is_late }
+    }
+
+    /// Returns the headers of a row.
+    fn of(&self, sequence: Sequence) -> Vec<(&'static str, Bytes)> {
+        let mut headers = Vec::with_capacity(5);
+        headers.push((LOG, self.log_text.clone()));
+        headers.push((SEQUENCE, sequence.0.to_string().into()));
+        headers.push((STREAM, self.stream.clone()));
+        headers.push((SCHEMA, self.schema.clone()));
+        headers.extend(self.is_late.then_some((LATE, Bytes::from_static(b"1"))));
+        headers
+    }
+}
+
+/// The columns of a schema as they begin in a JSON object: `"name":`. `None`: the key, which is not in the
+/// value.
+#[derive(Debug)]
+pub(super) struct RowNames(Vec<Option<String>>);
+
+impl RowNames {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let names = schema.columns().iter().map(|column| {
+            (!column.is_key()).then(|| format!("{}:", serde_json::Value::from(column.name.as_str())))
+        });
+        Self(names.collect())
+    }
+
+    /// Returns the values of a row as a JSON object.
+    pub(super) fn object(&self, values: &[Value<'_>]) -> Vec<u8> {
+        let mut json = Vec::with_capacity(ROW_BYTES);
+        json.push(b'{');
+        for (name, value) in self.0.iter().zip(values) {
+            let Some(name) = name else { continue };
+            if json.len() > 1 {
+                json.push(b',');
+            }
+            json.extend_from_slice(name.as_bytes());
+            write_json(value, &mut json);
+        }
+        json.push(b'}');
+        json
     }
 }
 
@@ -97,7 +148,40 @@ impl RowHead {
     }
 }
 
-/// Returns key and value of a row.
-pub(super) fn content(schema: &Schema, values: &[Value<'_>]) -> (Option<Vec<u8>>, Vec<u8>) {
-    (Key::of(schema, values).map(|key| key.bytes.to_vec()), row_as_json(schema, values))
+/// Returns the key of a row.
+pub(super) fn key(schema: &Schema, values: &[Value<'_>]) -> Option<Vec<u8>> {
+    Key::of(schema, values).map(|key| key.bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+    use tollgate_log::{Column, ColumnOrigin, ColumnType};
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_an_object_without_the_key() {
+        let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
+        let stored = |name: &str, kind| column(name, kind, ColumnOrigin::Stored);
+        let columns = vec![
+            stored("n", ColumnType::Int),
+            column("k", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 1_000 }),
+            stored("say \"t\"", ColumnType::Text),
+            stored("j", ColumnType::Json),
+            stored("none", ColumnType::Bool),
+        ];
+        let schema = Schema::new("rows", columns).unwrap();
+        let values = [
+            Value::Int(-7),
+            Value::Bytes(b"key"),
+            Value::Text("a \"b\"\n"),
+            Value::Json("{ \"x\": 1.0 }"),
+            Value::Null,
+        ];
+        let row = RowNames::new(&schema).object(&values);
+        let expected = json!({ "n": -7, "say \"t\"": "a \"b\"\n", "j": { "x": 1.0 }, "none": null });
+        assert_eq!(serde_json::from_slice::<Json>(&row).unwrap(), expected);
+        assert!(row.windows(12).any(|part| part == b"{ \"x\": 1.0 }".as_slice()), "no digit is lost");
+    }
 }

@@ -51,10 +51,10 @@ pub(super) fn removal(sink: &str, log: LogId, sequence: Sequence, item_bytes: us
 
 fn record(sink: &str, log: LogId, sequence: Sequence, part: usize, value: Option<Vec<u8>>) -> QueueRecord {
     QueueRecord {
-        topic: REJECTS.to_owned(),
+        topic: REJECTS.into(),
         partition: Some(partition_of(sink, Some(log))),
-        key: Some(format!("{sink}/{log}/{:020}/{part:06}", sequence.0).into_bytes()),
-        value,
+        key: Some(format!("{sink}/{log}/{:020}/{part:06}", sequence.0).into()),
+        value: value.map(Into::into),
         headers: Vec::new(),
     }
 }
@@ -105,8 +105,10 @@ mod tests {
             let refused = Refused::at_ingest("too large", &item);
             let parts = parts("bus", log, Sequence(7), "visits", &refused);
             assert!(parts.iter().all(|part| part.bytes() < 1 << 20));
-            let table: BTreeMap<_, _> =
-                parts.iter().map(|part| (part.key.clone().unwrap(), part.value.clone().unwrap())).collect();
+            let entry = |part: &QueueRecord| {
+                (part.key.as_ref().unwrap().to_vec(), part.value.as_ref().unwrap().to_vec())
+            };
+            let table: BTreeMap<_, _> = parts.iter().map(entry).collect();
             let read = read("bus", &table);
             assert_eq!(read.len(), 1);
             assert_eq!((read[0].sequence, read[0].item.len()), (7, bytes));

@@ -180,9 +180,10 @@ mod tests {
     fn table(entries: impl IntoIterator<Item = QueueRecord>) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut table = BTreeMap::new();
         for entry in entries {
+            let key = entry.key.unwrap().to_vec();
             match entry.value {
-                Some(value) => drop(table.insert(entry.key.unwrap(), value)),
-                None => drop(table.remove(&entry.key.unwrap())),
+                Some(value) => drop(table.insert(key, value.to_vec())),
+                None => drop(table.remove(&key)),
             }
         }
         table

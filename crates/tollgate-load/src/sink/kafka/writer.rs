@@ -13,15 +13,16 @@ use tollgate_value::timestamp_text;
 use super::chunk::{KafkaChunk, Row};
 use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
-use super::message::{self, RowHeaders, RowTopic};
+use super::message::{RowHeaders, RowTopic};
 use super::options::KafkaOptions;
+use super::schemas::hash;
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
 use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sink::key::Key;
 use crate::sink::reject::{Fate, ReadItem, Refused, RefusedBy, Retried, StoredReject};
-use crate::sink::tally::{StreamTallies, Tally};
+use crate::sink::tally::StreamTallies;
 
 /// Number of open producers. Each has connections of its own, so logs that were loaded long ago lose theirs.
 const PRODUCERS_MAX: usize = 8;
@@ -86,7 +87,7 @@ impl KafkaSink {
             settings: Vec::new(),
         };
         let partitions = self.make(topic)?;
-        Ok(RowTopic { name, partitions })
+        Ok(RowTopic { name: name.into(), partitions })
     }
 
     /// Adds a row to a load, and the entry of its schema if the topic of positions lacks it.
@@ -97,22 +98,16 @@ impl KafkaSink {
         schema: &Arc<Schema>,
         values: &[Value<'_>],
     ) -> Result<(), SinkError> {
-        let (stream, hash, log) = (schema.stream(), chunk.hash(schema), chunk.log);
-        let topic = self.topic(stream)?;
-        if self.state.schemas.get(&hash).is_none() && chunk.schemas.get(&hash).is_none() {
-            let number = self.state.schemas.next_number().max(chunk.schemas.next_number());
-            let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
-            chunk.entries.push(entry);
+        if !chunk.has_target(schema) {
+            let (hash, topic) = (hash(schema), self.topic(schema.stream())?);
+            if self.state.schemas.get(&hash).is_none() && chunk.schemas.get(&hash).is_none() {
+                let number = self.state.schemas.next_number().max(chunk.schemas.next_number());
+                let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
+                chunk.entries.push(entry);
+            }
+            chunk.add_target(schema, topic, &hash);
         }
-        let is_late = chunk.filled.is_some();
-        let (key, value) = message::content(schema, values);
-        let headers = RowHeaders { log, sequence, stream, schema: &hash, is_late };
-        chunk.rows.push(Row {
-            sequence,
-            stream: stream.to_owned(),
-            record: topic.record(key, value, &headers),
-            window: schema.key().map(|(_, window)| window),
-        });
+        chunk.add_row(sequence, schema, values);
         Ok(())
     }
 
@@ -246,8 +241,7 @@ impl KafkaSink {
             let state = self.state_after(&mut chunk, &change);
             let mut entries = chunk.entries.clone();
             entries.push(state.position_entry(&self.name));
-            let rows: Vec<_> = chunk.rows.iter().map(|row| row.record.clone()).collect();
-            let rows = if is_sent { Vec::new() } else { rows };
+            let rows: Vec<_> = chunk.rows.iter().filter(|_| !is_sent).map(|row| &row.record).collect();
             match self.transact(log, &rows, &entries)? {
                 Sent::Committed => break state,
                 Sent::TooLarge(places) => {
@@ -270,11 +264,7 @@ impl KafkaSink {
         change(&mut state, chunk);
         state.counts.node = chunk.node.clone().or(state.counts.node);
         state.add(&chunk.counts);
-        let mut rows = StreamTallies::default();
-        for row in &chunk.rows {
-            rows.add(&row.stream, Tally { rows: 1, ..Tally::default() });
-        }
-        state.add(&rows);
+        state.add(&chunk.row_counts());
         for (segment, count) in chunk.refusals.new_ones() {
             *state.refusals.entry(segment).or_default() += count;
         }
@@ -316,16 +306,17 @@ impl KafkaSink {
     fn transact(
         &mut self,
         log: LogId,
-        rows: &[QueueRecord],
+        rows: &[&QueueRecord],
         entries: &[QueueRecord],
     ) -> Result<Sent, SinkError> {
+        let entries: Vec<_> = entries.iter().collect();
         let failed = failed("commit a load", Some(log));
         let Some(producer) = self.producers.get_mut(&log) else { return Err(SinkError::Lost { log }) };
         producer.begin().map_err(&failed)?;
         // Without transactions, the position follows the rows, so that a crash never loses one.
         let sent = match self.options.exactly_once {
-            true => producer.send(&[rows, entries].concat()),
-            false => producer.send(rows).and_then(|()| producer.send(entries)),
+            true => producer.send(&[rows, &entries].concat()),
+            false => producer.send(rows).and_then(|()| producer.send(&entries)),
         };
         match sent {
             Ok(()) => {}
@@ -386,15 +377,16 @@ impl KafkaSink {
             };
             let topic = self.topic(&reject.stream)?;
             let schema = self.state.schemas.newest(&reject.stream).unwrap_or_default();
-            let headers = RowHeaders { log, sequence, stream: &reject.stream, schema, is_late: true };
-            let row = topic.record(reject.key.map(|key| key.bytes.into_vec()), item, &headers);
+            let headers = RowHeaders::new(log, &reject.stream, schema, true);
+            let content = (reject.key.map(|key| key.bytes.into_vec()), item);
+            let row = topic.record(content, sequence, &headers);
             let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
             let count = state.counts.streams.entry(reject.stream.clone()).or_default();
             count.rejected = count.rejected.saturating_sub(1);
             count.loaded += 1;
             let mut entries = rejects::removal(&self.name, log, sequence, bytes);
             entries.push(state.position_entry(&self.name));
-            match self.transact(log, &[row], &entries)? {
+            match self.transact(log, &[&row], &entries)? {
                 Sent::Committed => {
                     self.state.logs.insert(log, state);
                     retried.count(Fate::Loaded);

@@ -30,7 +30,11 @@ mod plan;
 #[cfg(feature = "parquet")]
 mod columns;
 #[cfg(feature = "parquet")]
+mod encoder;
+#[cfg(feature = "parquet")]
 mod read;
+#[cfg(feature = "parquet")]
+mod rows;
 #[cfg(feature = "parquet")]
 mod table;
 #[cfg(feature = "parquet")]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::errors::Result;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use tollgate_log::{ColumnType, Schema, Value};
 use tollgate_value::DecimalSize;
 
@@ -71,6 +71,13 @@ impl FileColumn {
 
     pub(crate) const fn is_list(&self) -> bool {
         matches!(self.kind, ColumnType::Array(_))
+    }
+
+    /// Returns the path of its values in the schema of a file.
+    pub(crate) fn path(&self) -> ColumnPath {
+        let list = if self.is_list() { &["list", "element"][..] } else { &[] };
+        let parts = std::iter::once(&*self.name).chain(list.iter().copied());
+        ColumnPath::new(parts.map(str::to_owned).collect())
     }
 
     fn to_parquet(&self) -> Result<TypePtr> {

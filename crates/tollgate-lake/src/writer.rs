@@ -14,12 +14,11 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::ColumnPath;
-use tollgate_log::{FILE_MODE, Value};
+use tollgate_log::FILE_MODE;
 
-use crate::columns::ColumnBuffer;
 use crate::error::LakeError;
-use crate::table::{FileColumn, message_of};
+use crate::rows::RowGroup;
+use crate::table::message_of;
 
 /// The writer, as files name it. It changes only with the bytes of files.
 const CREATED_BY: &str = "tollgate 1";
@@ -78,68 +77,44 @@ impl Write for PartFile {
 /// A Parquet file in writing.
 pub(crate) struct FileWriter {
     part: PathBuf,
-    columns: Vec<ColumnBuffer>,
     /// `None` before the first row group.
     writer: Option<SerializedFileWriter<PartFile>>,
-    /// Rows of all row groups, and of the next.
-    pub(crate) rows: u64,
-    /// Rows in memory.
-    waiting: u64,
-    /// Bytes of the rows in memory, as an estimate that depends on the rows alone.
-    pub(crate) waiting_bytes: usize,
 }
 
 impl FileWriter {
-    pub(crate) fn new(part: PathBuf, columns: Vec<FileColumn>) -> Self {
-        let columns = columns.into_iter().map(ColumnBuffer::new).collect();
-        Self { part, columns, writer: None, rows: 0, waiting: 0, waiting_bytes: 0 }
+    pub(crate) const fn new(part: PathBuf) -> Self {
+        Self { part, writer: None }
     }
 
-    /// Adds a row: one value for each column.
-    pub(crate) fn push<'v>(&mut self, values: impl Iterator<Item = Value<'v>>) {
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            self.waiting_bytes += column.push(&value);
-        }
-        self.rows += 1;
-        self.waiting += 1;
-    }
-
-    /// Writes the rows in memory as a row group.
-    pub(crate) fn flush(&mut self) -> Result<(), LakeError> {
-        if self.waiting == 0 {
-            return Ok(());
-        }
+    /// Writes a row group. The first one decides which columns have a dictionary.
+    pub(crate) fn write(&mut self, group: RowGroup) -> Result<(), LakeError> {
         let failed = LakeError::parquet(&self.part);
-        self.write_group().map_err(failed)?;
-        (self.waiting, self.waiting_bytes) = (0, 0);
-        Ok(())
+        self.write_group(group).map_err(failed)
     }
 
-    fn write_group(&mut self) -> parquet::errors::Result<()> {
+    fn write_group(&mut self, group: RowGroup) -> parquet::errors::Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
                 let part = PartFile { path: self.part.clone(), buffer: Vec::new(), file: None };
-                let columns = || self.columns.iter().map(ColumnBuffer::column);
-                let message = message_of(&columns().cloned().collect::<Vec<_>>())?;
-                let properties = Arc::new(properties(columns(), self.waiting));
-                none.insert(SerializedFileWriter::new(part, message, properties)?)
+                let columns = group.columns.iter().map(|column| column.column().clone());
+                let message = message_of(&columns.collect::<Vec<_>>())?;
+                none.insert(SerializedFileWriter::new(part, message, Arc::new(properties(&group)))?)
             }
         };
-        let mut group = writer.next_row_group()?;
-        for column in &mut self.columns {
-            let Some(mut open) = group.next_column()? else { break };
-            column.write(&mut open)?;
-            open.close()?;
+        let mut open = writer.next_row_group()?;
+        for column in group.columns {
+            let Some(mut chunk) = open.next_column()? else { break };
+            column.write(&mut chunk)?;
+            chunk.close()?;
         }
-        group.close()?;
+        open.close()?;
         writer.inner_mut().rest()?;
         Ok(())
     }
 
     /// Ends the file, and syncs it. Returns its path and its size in bytes.
     pub(crate) fn finish(mut self, digest: &str) -> Result<(PathBuf, u64), LakeError> {
-        self.flush()?;
         let Some(mut writer) = self.writer.take() else { return Ok((self.part, 0)) };
         writer.append_key_value_metadata(KeyValue::new(DIGEST_KEY.to_owned(), digest.to_owned()));
         writer.finish().map_err(LakeError::parquet(&self.part))?;
@@ -158,17 +133,20 @@ fn sync(path: &Path, file: Option<&File>) -> io::Result<()> {
     }
 }
 
-/// Returns the properties of a file whose first row group has `rows` rows. Its Bloom filters are made for
-/// that number of values.
-fn properties<'c>(columns: impl Iterator<Item = &'c FileColumn>, rows: u64) -> WriterProperties {
+/// Returns the properties of a file with this first row group. Its Bloom filters are made for the number of
+/// its rows. Columns whose values rarely repeat have no dictionary, which would make them larger.
+fn properties(group: &RowGroup) -> WriterProperties {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
         .set_max_row_group_row_count(None)
         .set_compression(Compression::ZSTD(level));
-    for column in columns.filter(|column| column.has_bloom) {
-        let path = ColumnPath::from(column.name.as_str());
-        properties = properties.set_column_bloom_filter_ndv(path, rows);
+    for buffer in &group.columns {
+        let path = buffer.column().path();
+        if buffer.column().has_bloom {
+            properties = properties.set_column_bloom_filter_ndv(path.clone(), group.rows as u64);
+        }
+        properties = properties.set_column_dictionary_enabled(path, buffer.has_repeats());
     }
     properties.build()
 }

@@ -1,7 +1,8 @@
 //! All files of a load, within one bound on memory.
 //!
-//! Rows gather in memory until they have `memory_bytes` bytes, over all files. Then the file with most of
-//! them gets a row group. So one stream gets row groups of that size, and many streams get smaller ones.
+//! Rows gather in memory until a file has the rows of a row group, or until all files together have half of
+//! the memory. Then the file with most of them gets a row group. The other half of the memory has its rows
+//! until they are written. So one stream gets large row groups, and many streams get smaller ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +12,11 @@ use std::sync::Arc;
 use tollgate_log::{LogId, Schema, Sequence, Value};
 use tollgate_value::Date;
 
+use crate::encoder::Encoder;
 use crate::error::LakeError;
 use crate::names::{LoadName, REJECTS, table_folder};
 use crate::plan::PlannedFile;
+use crate::rows::FileRows;
 use crate::table::{FileColumn, columns_of, columns_of_rejects};
 use crate::writer::FileWriter;
 
@@ -51,7 +54,9 @@ pub struct Writers {
     waiting_bytes: usize,
     /// The schemas of each stream, in the order of their first rows.
     schemas: BTreeMap<String, Vec<Arc<Schema>>>,
-    files: Vec<(FileId, FileWriter)>,
+    files: Vec<(FileId, FileRows)>,
+    /// Writes row groups. `None` before the first one.
+    encoder: Option<Encoder>,
     /// The place of each file in `files`.
     places: BTreeMap<FileId, usize>,
     /// The schema and the day of the last row, and the place of its file. Most rows have the same.
@@ -68,6 +73,7 @@ impl Writers {
             waiting_bytes: 0,
             schemas: BTreeMap::new(),
             files: Vec::new(),
+            encoder: None,
             places: BTreeMap::new(),
             last: None,
         }
@@ -88,11 +94,8 @@ impl Writers {
             Some((last, of, place)) if Arc::ptr_eq(last, schema) && *of == day.days() => *place,
             _ => self.place_of_row(schema, day.days()),
         };
-        let key = schema.key().map(|(place, _)| values.get(place).copied().unwrap_or(Value::Null));
-        let columns = schema.columns().iter().zip(values);
-        let values = columns.filter(|(column, _)| !column.is_key()).map(|(_, value)| *value);
-        let row = values.chain(key).chain(identity(log, sequence));
-        self.push(place, row)
+        let key = schema.key().map(|(place, _)| place);
+        self.push(place, values, key, (log, sequence))
     }
 
     /// Adds a reject.
@@ -118,7 +121,7 @@ impl Writers {
             Value::Timestamp(stamp_us),
         ];
         let place = self.place_of(id, columns_of_rejects);
-        self.push(place, row.into_iter().chain(identity(log, sequence)))
+        self.push(place, &row, None, (log, sequence))
     }
 
     /// Returns the place of the file for rows of a schema and a day, and remembers it.
@@ -135,8 +138,7 @@ impl Writers {
             return *place;
         }
         let place = self.files.len();
-        let part = self.folder.join(format!("{}.part", place + 1));
-        self.files.push((id.clone(), FileWriter::new(part, columns())));
+        self.files.push((id.clone(), FileRows::new(columns())));
         self.places.insert(id, place);
         place
     }
@@ -154,22 +156,48 @@ impl Writers {
         })
     }
 
-    fn push<'v>(&mut self, place: usize, row: impl Iterator<Item = Value<'v>>) -> Result<(), LakeError> {
+    /// Adds a row to the file at this place. `key` is the place of the key among the values.
+    fn push(
+        &mut self,
+        place: usize,
+        values: &[Value<'_>],
+        key: Option<usize>,
+        (log, sequence): (LogId, Sequence),
+    ) -> Result<(), LakeError> {
         let Some((_, file)) = self.files.get_mut(place) else { return Ok(()) };
-        let before = file.waiting_bytes;
-        file.push(row);
-        self.waiting_bytes += file.waiting_bytes - before;
-        while self.waiting_bytes > self.memory_bytes {
-            self.flush_largest()?;
+        let before = file.bytes;
+        let identity = [Value::Uuid(*log.as_bytes()), Value::Int(sequence.0.cast_signed())];
+        file.push(values, key, &identity);
+        self.waiting_bytes += file.bytes - before;
+        if file.is_group() {
+            self.flush(place)?;
+        }
+        while self.waiting_bytes > self.memory_bytes / 2 {
+            let places = self.files.iter().enumerate();
+            let Some((largest, _)) = places.max_by_key(|(_, (_, file))| file.bytes) else { break };
+            self.flush(largest)?;
         }
         Ok(())
     }
 
-    fn flush_largest(&mut self) -> Result<(), LakeError> {
-        let files = self.files.iter_mut().map(|(_, file)| file);
-        let Some(largest) = files.max_by_key(|file| file.waiting_bytes) else { return Ok(()) };
-        self.waiting_bytes -= largest.waiting_bytes;
-        largest.flush()
+    /// Makes a row group of the rows in memory of the file at this place.
+    fn flush(&mut self, place: usize) -> Result<(), LakeError> {
+        let Some((_, file)) = self.files.get_mut(place) else { return Ok(()) };
+        self.waiting_bytes -= file.bytes;
+        let Some(group) = file.take() else { return Ok(()) };
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            none => none.insert(Encoder::start(&self.folder)?),
+        };
+        if !encoder.send(place, group) {
+            self.written()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all row groups are written. Returns the files by their places.
+    fn written(&mut self) -> Result<BTreeMap<usize, FileWriter>, LakeError> {
+        self.encoder.take().map_or_else(|| Ok(BTreeMap::new()), Encoder::finish)
     }
 
     /// Ends all files of a load whose last record is `last`. Returns the files, their paths on this machine,
@@ -186,11 +214,15 @@ impl Writers {
         let (stem, kind) = (load.file_stem(last), load.file_kind());
         let (mut files, mut total) = (Vec::new(), 0);
         (self.places, self.last) = (BTreeMap::new(), None);
-        for (id, writer) in std::mem::take(&mut self.files) {
-            let rows = writer.rows;
+        for place in 0..self.files.len() {
+            self.flush(place)?;
+        }
+        let mut written = self.written()?;
+        for (place, (id, rows)) in std::mem::take(&mut self.files).into_iter().enumerate() {
+            let Some(writer) = written.remove(&place) else { continue };
             let (part, bytes) = writer.finish(digest)?;
             total += bytes;
-            files.push((PlannedFile { name: name_of(&id, &stem, kind), rows }, part));
+            files.push((PlannedFile { name: name_of(&id, &stem, kind), rows: rows.total }, part));
         }
         files.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
         let (files, parts) = files.into_iter().unzip();
@@ -200,13 +232,13 @@ impl Writers {
 
 impl Drop for Writers {
     fn drop(&mut self) {
+        // The thread creates files in the folder until its end.
+        if let Some(encoder) = self.encoder.take() {
+            encoder.stop();
+        }
         // Files that are in the lake are no longer here. The others only occupy space.
         drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-fn identity(log: LogId, sequence: Sequence) -> [Value<'static>; 2] {
-    [Value::Uuid(*log.as_bytes()), Value::Int(sequence.0.cast_signed())]
 }
 
 fn name_of(id: &FileId, stem: &str, kind: &str) -> String {

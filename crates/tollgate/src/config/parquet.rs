@@ -31,7 +31,7 @@ keys! {
     file_bytes = size(256 * MIB, 4 * KIB..=4 << 30) => file_bytes;
     /// How long a sealed segment waits for more segments before it is loaded.
     file_age = duration(5 * MINUTE_MS, 0..=24 * HOUR_MS) => file_age;
-    /// Bytes of rows in memory before a row group is written, over all files of a load.
+    /// Bytes of rows in memory, over all files of a load. Half of them gather while the others are written.
     row_group_bytes = size(64 * MIB, MIB..=4 << 30) => row_group_bytes;
     /// Folder of this machine in which files for a store are made.
     parts_dir [PARTS_DIR] = other("`parquet-parts` in `[log] dir`", "a path, only for a store");

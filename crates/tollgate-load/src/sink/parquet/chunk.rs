@@ -1,11 +1,12 @@
 //! The open load: its files in writing, and the results of its records so far.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tollgate_lake::{
     Counts, GapText, LoadName, Plan, RecordDigest, RejectRow, Streams, Writers, day_of, unfit,
 };
-use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Sequence};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Schema, Sequence};
 
 use crate::error::SinkError;
 use crate::sink::json::readable;
@@ -75,6 +76,7 @@ impl LakeChunk {
         let stamp_us = batch.stamp_us();
         let day = day_of(stamp_us);
         let failed = || SinkError::lake("write a row");
+        let mut run: Option<(&Arc<Schema>, u64)> = None;
         for (sequence, record) in batch.numbered() {
             let of = (self.log, sequence);
             let record = match record {
@@ -98,12 +100,23 @@ impl LakeChunk {
                     }
                     None => {
                         self.writers.row(record.schema, day, values, of).map_err(failed())?;
-                        self.count(stream, |counts| counts.loaded += 1);
+                        match &mut run {
+                            Some((schema, rows)) if Arc::ptr_eq(schema, record.schema) => *rows += 1,
+                            _ => self.loaded(run.replace((record.schema, 1))),
+                        }
                     }
                 },
             }
         }
+        self.loaded(run);
         Ok(())
+    }
+
+    /// Counts rows of the same schema that followed each other.
+    fn loaded(&mut self, run: Option<(&Arc<Schema>, u64)>) {
+        if let Some((schema, rows)) = run {
+            self.count(schema.stream(), |counts| counts.loaded += rows);
+        }
     }
 
     fn reject(

@@ -18,7 +18,7 @@ pub struct ParquetOptions {
     pub file_bytes: u64,
     /// How long a sealed segment waits for more segments before it is loaded.
     pub file_age: Duration,
-    /// Bytes of rows in memory before a row group is written, over all files of a load.
+    /// Bytes of rows in memory, over all files of a load. Half of them gather while the others are written.
     pub row_group_bytes: u64,
     /// What the sink does with rows that have the key of an earlier row.
     pub duplicates: Duplicates,

@@ -260,14 +260,14 @@ pub(crate) fn decode_row<'a>(
     let mut values = Vec::with_capacity(schema.columns().len());
     for (index, column) in schema.columns().iter().enumerate() {
         let is_present = bitmap[index / 8] & (1 << (index % 8)) != 0;
-        values.push(match column.origin {
-            ColumnOrigin::LogId => Value::Uuid(log),
-            ColumnOrigin::Sequence => Value::Int(sequence.0.cast_signed()),
+        match column.origin {
+            ColumnOrigin::LogId => values.push(Value::Uuid(log)),
+            ColumnOrigin::Sequence => values.push(Value::Int(sequence.0.cast_signed())),
             ColumnOrigin::Stored | ColumnOrigin::Key { .. } if is_present => {
-                decode_value(&mut reader, column.kind)?
+                decode_value(&mut reader, column.kind, |value| values.push(value))?;
             }
-            ColumnOrigin::Stored | ColumnOrigin::Key { .. } => Value::Null,
-        });
+            ColumnOrigin::Stored | ColumnOrigin::Key { .. } => values.push(Value::Null),
+        }
     }
     reader.finish("bytes after a row")?;
     Ok(values)

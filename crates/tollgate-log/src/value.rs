@@ -145,24 +145,32 @@ fn has_elements_of(array: Array<'_>, kind: ColumnType) -> bool {
     ColumnType::Array(array.element_type()) == kind.without_size()
 }
 
-/// Decodes a value of a type.
-pub(crate) fn decode_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Result<Value<'a>, FormatError> {
+/// Decodes a value of a column of this kind, and passes it to `take`.
+///
+/// A returned value would be copied in pieces that do not match the writes of its parts. The processor waits
+/// for these writes to end before it reads such a piece.
+#[inline]
+pub(crate) fn decode_value<'a, T>(
+    reader: &mut Reader<'a>,
+    kind: ColumnType,
+    take: impl FnOnce(Value<'a>) -> T,
+) -> Result<T, FormatError> {
     Ok(match kind {
         ColumnType::Bool => match reader.array()? {
-            [0] => Value::Bool(false),
-            [1] => Value::Bool(true),
+            [0] => take(Value::Bool(false)),
+            [1] => take(Value::Bool(true)),
             [found] => {
                 return Err(FormatError::Value { what: "bool", found: found.into(), allowed: "0 or 1" });
             }
         },
-        ColumnType::Int => Value::Int(i64::from_le_bytes(reader.array()?)),
-        ColumnType::Float => Value::Float(f64::from_le_bytes(reader.array()?)),
-        ColumnType::Text => Value::Text(utf8("text value", reader.sized()?)?),
-        ColumnType::Bytes => Value::Bytes(reader.sized()?),
-        ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(reader.array()?)),
-        ColumnType::Json => Value::Json(utf8("json value", reader.sized()?)?),
-        ColumnType::Uuid => Value::Uuid(reader.array()?),
-        ColumnType::Inet => Value::Inet(match reader.array()? {
+        ColumnType::Int => take(Value::Int(i64::from_le_bytes(reader.array()?))),
+        ColumnType::Float => take(Value::Float(f64::from_le_bytes(reader.array()?))),
+        ColumnType::Text => take(Value::Text(utf8("text value", reader.sized()?)?)),
+        ColumnType::Bytes => take(Value::Bytes(reader.sized()?)),
+        ColumnType::Timestamp => take(Value::Timestamp(i64::from_le_bytes(reader.array()?))),
+        ColumnType::Json => take(Value::Json(utf8("json value", reader.sized()?)?)),
+        ColumnType::Uuid => take(Value::Uuid(reader.array()?)),
+        ColumnType::Inet => take(Value::Inet(match reader.array()? {
             [4] => IpAddr::from(reader.array::<4>()?),
             [16] => IpAddr::from(reader.array::<16>()?),
             [found] => {
@@ -172,25 +180,25 @@ pub(crate) fn decode_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Res
                     allowed: "4 or 16",
                 });
             }
-        }),
-        ColumnType::Decimal(_) => Value::Decimal(decode_decimal(reader)?),
+        })),
+        ColumnType::Decimal(_) => take(Value::Decimal(decode_decimal(reader)?)),
         ColumnType::Date => {
             let days = i32::from_le_bytes(reader.array()?);
-            Value::Date(Date::from_days(days).ok_or(FormatError::Value {
+            take(Value::Date(Date::from_days(days).ok_or(FormatError::Value {
                 what: "days of a date",
                 found: i64::from(days).cast_unsigned(),
                 allowed: "the years 0001 to 9999",
-            })?)
+            })?))
         }
         ColumnType::Time => {
             let us = i64::from_le_bytes(reader.array()?);
-            Value::Time(TimeOfDay::from_microseconds(us).ok_or(FormatError::Value {
+            take(Value::Time(TimeOfDay::from_microseconds(us).ok_or(FormatError::Value {
                 what: "microseconds of a time",
                 found: us.cast_unsigned(),
                 allowed: "0 to 86399999999",
-            })?)
+            })?))
         }
-        ColumnType::Array(element) => Value::Array(Array::decode(element, reader.sized()?)?),
+        ColumnType::Array(element) => take(Value::Array(Array::decode(element, reader.sized()?)?)),
     })
 }
 
@@ -297,7 +305,7 @@ impl<'a> Elements<'a> {
         self.index += 1;
         match self.present[index / 8] & (1 << (index % 8)) {
             0 => Some(Ok(Value::Null)),
-            _ => Some(decode_value(&mut self.reader, element.column_type())),
+            _ => Some(decode_value(&mut self.reader, element.column_type(), |value| value)),
         }
     }
 }

@@ -89,6 +89,8 @@ impl<'a> RecordBatch<'a> {
     pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
         let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
         let left_out = self.left_out.clone();
+        // Most records have the schema of the record before.
+        let mut last: Option<(SchemaId, &'a Arc<Schema>)> = None;
         std::iter::from_fn(move || {
             while !rest.is_empty() {
                 let sequence = next;
@@ -102,7 +104,12 @@ impl<'a> RecordBatch<'a> {
                 };
                 rest = behind;
                 if !left_out.contains(&raw.schema) {
-                    return Some((sequence, decode_record(&raw, schemas, log, sequence)));
+                    let schema = match last {
+                        Some((id, schema)) if id == raw.schema => Some(schema),
+                        _ => schemas.get(&raw.schema),
+                    };
+                    last = schema.map(|schema| (raw.schema, schema));
+                    return Some((sequence, decode_record(&raw, schema, log, sequence)));
                 }
             }
             None
@@ -112,11 +119,11 @@ impl<'a> RecordBatch<'a> {
 
 fn decode_record<'a>(
     raw: &RawRecord<'a>,
-    schemas: &'a Schemas,
+    schema: Option<&'a Arc<Schema>>,
     log: LogId,
     sequence: Sequence,
 ) -> Result<Record<'a>, FormatError> {
-    let schema = schemas.get(&raw.schema).ok_or(FormatError::UnknownSchema(raw.schema.0))?;
+    let schema = schema.ok_or(FormatError::UnknownSchema(raw.schema.0))?;
     let body = match raw.kind {
         RecordKind::Reject => decode_reject(raw.body)?,
         RecordKind::Row | RecordKind::Schema => {

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use bytes::Bytes;
+use parquet::column::writer::{ColumnWriter, get_typed_column_writer_mut};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray};
 use parquet::data_type::{FixedLenByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result;
-use parquet::file::writer::SerializedColumnWriter;
 use tollgate_log::{ColumnType, Value};
 use tollgate_value::Decimal;
 
@@ -180,7 +180,7 @@ impl ColumnBuffer {
     }
 
     /// Writes all values.
-    pub(crate) fn write(mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<()> {
+    pub(crate) fn write(mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         if self.definitions.is_empty() && !self.column.is_required {
             self.definitions.resize(self.count, 1);
         }
@@ -214,8 +214,8 @@ struct Levels<'a> {
 }
 
 impl Levels<'_> {
-    fn write<T: DataType>(self, writer: &mut SerializedColumnWriter<'_>, values: &[T::T]) -> Result<()> {
-        writer.typed::<T>().write_batch(values, self.definitions, self.repetitions)?;
+    fn write<T: DataType>(self, writer: &mut ColumnWriter<'_>, values: &[T::T]) -> Result<()> {
+        get_typed_column_writer_mut::<T>(writer).write_batch(values, self.definitions, self.repetitions)?;
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Levels<'_> {
     /// larger than a short text. A list is one block, because a block must end with a row.
     fn write_blocks<T: DataType>(
         self,
-        writer: &mut SerializedColumnWriter<'_>,
+        writer: &mut ColumnWriter<'_>,
         mut values: impl Iterator<Item = T::T>,
     ) -> Result<()> {
         let mut block = Vec::with_capacity(BLOCK_VALUES);
@@ -244,7 +244,7 @@ impl Levels<'_> {
             if levels.is_none() && block.is_empty() {
                 return Ok(());
             }
-            writer.typed::<T>().write_batch(&block, levels.flatten(), None)?;
+            get_typed_column_writer_mut::<T>(writer).write_batch(&block, levels.flatten(), None)?;
         }
     }
 }

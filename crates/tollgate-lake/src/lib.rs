@@ -28,6 +28,8 @@ mod place;
 mod plan;
 
 #[cfg(feature = "parquet")]
+mod chunk;
+#[cfg(feature = "parquet")]
 mod columns;
 #[cfg(feature = "parquet")]
 mod encoder;

@@ -16,6 +16,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use tollgate_log::FILE_MODE;
 
+use crate::chunk::{Chunk, ColumnTask};
 use crate::error::LakeError;
 use crate::rows::RowGroup;
 use crate::table::message_of;
@@ -86,13 +87,22 @@ impl FileWriter {
         Self { part, writer: None }
     }
 
-    /// Writes a row group. The first one decides which columns have a dictionary.
-    pub(crate) fn write(&mut self, group: RowGroup) -> Result<(), LakeError> {
+    /// Writes a row group. `encode` encodes its columns, and returns them in order. The first row group
+    /// decides which columns have a dictionary.
+    pub(crate) fn write(
+        &mut self,
+        group: RowGroup,
+        encode: impl FnOnce(Vec<ColumnTask>) -> parquet::errors::Result<Vec<Chunk>>,
+    ) -> Result<(), LakeError> {
         let failed = LakeError::parquet(&self.part);
-        self.write_group(group).map_err(failed)
+        self.write_group(group, encode).map_err(failed)
     }
 
-    fn write_group(&mut self, group: RowGroup) -> parquet::errors::Result<()> {
+    fn write_group(
+        &mut self,
+        group: RowGroup,
+        encode: impl FnOnce(Vec<ColumnTask>) -> parquet::errors::Result<Vec<Chunk>>,
+    ) -> parquet::errors::Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
@@ -102,11 +112,15 @@ impl FileWriter {
                 none.insert(SerializedFileWriter::new(part, message, Arc::new(properties(&group)))?)
             }
         };
+        let columns = writer.schema_descr().columns().iter().cloned();
+        let tasks = group.columns.into_iter().zip(columns).map(|(values, column)| {
+            let properties = writer.properties().clone();
+            ColumnTask { values, column, properties }
+        });
+        let chunks = encode(tasks.collect())?;
         let mut open = writer.next_row_group()?;
-        for column in group.columns {
-            let Some(mut chunk) = open.next_column()? else { break };
-            column.write(&mut chunk)?;
-            chunk.close()?;
+        for chunk in chunks {
+            open.append_column(&chunk.bytes, chunk.close)?;
         }
         open.close()?;
         writer.inner_mut().rest()?;

@@ -135,6 +135,17 @@ impl ColumnBuffer {
         &self.column
     }
 
+    /// Returns how many bytes the values have.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.values {
+            Values::Bool(values) => values.len(),
+            Values::Int32(values) => size_of_val(&values[..]),
+            Values::Int64(values) => size_of_val(&values[..]),
+            Values::Double(values) => size_of_val(&values[..]),
+            Values::Bytes(data, _) | Values::Fixed(data, _) => data.len(),
+        }
+    }
+
     /// Returns whether the first values repeat so often that a dictionary makes the column smaller.
     pub(crate) fn has_repeats(&self) -> bool {
         self.values.has_repeats()

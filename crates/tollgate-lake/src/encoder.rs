@@ -1,124 +1,121 @@
-//! Threads that encode and compress row groups while the next rows gather.
+//! A thread that encodes and compresses the columns of a row group while the next rows gather.
 //!
-//! One thread writes the files. It takes the next row group when the last one is written. So the rows of two
-//! row groups are in memory at most. A loader that waits for this thread encodes columns of its row group.
-//! Row groups and columns keep their order in the file, so timing changes no byte.
+//! Columns of one row group are encoded at a time. A loader that has the next row group ready encodes columns
+//! too, until none is left. The columns are returned in order, so timing changes no byte of a file.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use parquet::errors::Result as Encoded;
 
 use crate::chunk::{Chunk, ColumnTask};
 use crate::error::LakeError;
-use crate::rows::RowGroup;
-use crate::writer::FileWriter;
 
-/// A row group, and the number of its file.
-type Job = (usize, RowGroup);
-/// The files, by their numbers.
-type Files = BTreeMap<usize, FileWriter>;
+/// The number of a column, and its bytes.
+type Done = (usize, Encoded<Chunk>);
 
-/// The files of one load, with the thread that writes them.
+/// The thread of one load. Dropping it ends the thread.
 pub(crate) struct Encoder {
-    jobs: SyncSender<Job>,
     columns: Arc<Columns>,
-    thread: JoinHandle<Result<Files, LakeError>>,
+    /// Number of columns in work.
+    count: usize,
+    results: Receiver<Done>,
+    thread: Option<JoinHandle<()>>,
 }
 
-/// The columns of the present row group that no thread encodes yet.
+/// The columns that neither the thread nor the loader encodes yet.
 #[derive(Default)]
-struct Columns(Mutex<Option<Waiting>>);
+struct Columns {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
 
+#[derive(Default)]
 struct Waiting {
     tasks: VecDeque<(usize, ColumnTask)>,
-    results: Sender<(usize, Encoded<Chunk>)>,
+    is_ended: bool,
 }
 
 impl Encoder {
-    /// Starts the thread. It makes the files in `folder`.
+    /// Starts the thread for files in `folder`.
     pub(crate) fn start(folder: &Path) -> Result<Self, LakeError> {
-        let (jobs, receiver) = sync_channel(0);
+        let (sender, results) = channel();
         let columns = Arc::<Columns>::default();
-        let (folder_of_thread, columns_of_thread) = (folder.to_owned(), columns.clone());
+        let of_thread = columns.clone();
         let thread = thread::Builder::new().name("lake-encode".to_owned());
-        let thread = thread.spawn(move || write(&folder_of_thread, &receiver, &columns_of_thread));
+        let thread = thread.spawn(move || of_thread.encode_until_end(&sender));
         let thread = thread.map_err(LakeError::file("start a thread for", folder))?;
-        Ok(Self { jobs, columns, thread })
+        Ok(Self { columns, count: 0, results, thread: Some(thread) })
     }
 
-    /// Passes a row group on as soon as the thread has written the one before. Encodes columns of that one
-    /// until then. Returns false if an error has ended the thread. [`Self::finish`] returns the error.
-    pub(crate) fn send(&self, file: usize, group: RowGroup) -> bool {
-        let mut job = (file, group);
-        loop {
-            job = match self.jobs.try_send(job) {
-                Ok(()) => return true,
-                Err(TrySendError::Disconnected(_)) => return false,
-                Err(TrySendError::Full(job)) => job,
-            };
-            if !self.columns.encode_one() {
-                return self.jobs.send(job).is_ok();
+    /// Begins to encode the columns of a row group, after the row group before was finished.
+    pub(crate) fn begin(&mut self, tasks: Vec<ColumnTask>) {
+        self.count = tasks.len();
+        let mut tasks: Vec<_> = tasks.into_iter().enumerate().collect();
+        // The last columns are short, so the loader and the thread end at about the same time.
+        tasks.sort_by_key(|(_, task)| Reverse(task.values.bytes()));
+        self.columns.lock().tasks.extend(tasks);
+        self.columns.changed.notify_one();
+    }
+
+    /// Finishes the columns of the row group. Returns them in order.
+    pub(crate) fn finish(&mut self) -> Encoded<Vec<Chunk>> {
+        let mut chunks = BTreeMap::new();
+        while let Some((place, task)) = self.columns.next() {
+            chunks.insert(place, task.encode());
+        }
+        while chunks.len() < self.count {
+            match self.results.recv() {
+                Ok((place, chunk)) => drop(chunks.insert(place, chunk)),
+                Err(_) => self.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             }
         }
+        chunks.into_values().collect()
     }
 
-    /// Waits until all row groups are written, and encodes columns meanwhile. Returns the files.
-    pub(crate) fn finish(self) -> Result<Files, LakeError> {
-        drop(self.jobs);
-        while self.columns.encode_one() {}
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    fn join(&mut self) -> thread::Result<()> {
+        self.thread.take().map_or(Ok(()), JoinHandle::join)
     }
+}
 
-    /// Ends the thread after the row group that it writes. The files are of no use, so its error is ignored.
-    pub(crate) fn stop(self) {
-        drop(self.jobs);
-        drop(self.thread.join());
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        {
+            let mut waiting = self.columns.lock();
+            waiting.tasks.clear();
+            waiting.is_ended = true;
+        }
+        self.columns.changed.notify_one();
+        // The column that the thread encodes belongs to a load that is given up or finished.
+        drop(self.join());
     }
 }
 
 impl Columns {
-    fn lock(&self) -> MutexGuard<'_, Option<Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encodes the next column. Returns false if there is none.
-    fn encode_one(&self) -> bool {
-        let mut waiting = self.lock();
-        let next = waiting.as_mut().and_then(|waiting| {
-            let (place, task) = waiting.tasks.pop_front()?;
-            Some((place, task, waiting.results.clone()))
-        });
-        drop(waiting);
-        let Some((place, task, results)) = next else { return false };
-        // After an error in another column, nothing receives the result.
-        drop(results.send((place, task.encode())));
-        true
+    fn next(&self) -> Option<(usize, ColumnTask)> {
+        self.lock().tasks.pop_front()
     }
 
-    /// Encodes all columns of a row group, with the help of other threads. Returns them in order.
-    fn encode_all(&self, tasks: Vec<ColumnTask>) -> Encoded<Vec<Chunk>> {
-        let (results, received) = channel();
-        *self.lock() = Some(Waiting { tasks: tasks.into_iter().enumerate().collect(), results });
-        while self.encode_one() {}
-        // The results end when the last thread has sent its column.
-        *self.lock() = None;
-        let mut chunks = BTreeMap::new();
-        for (place, chunk) in received {
-            chunks.insert(place, chunk?);
+    /// Waits for the next column. `None`: the load has ended.
+    fn wait_for_next(&self) -> Option<(usize, ColumnTask)> {
+        let waiting = self.lock();
+        let is_idle = |waiting: &mut Waiting| waiting.tasks.is_empty() && !waiting.is_ended;
+        let waiting = self.changed.wait_while(waiting, is_idle);
+        waiting.unwrap_or_else(PoisonError::into_inner).tasks.pop_front()
+    }
+
+    fn encode_until_end(&self, results: &Sender<Done>) {
+        while let Some((place, task)) = self.wait_for_next() {
+            // The receiver exists until the thread has ended.
+            drop(results.send((place, task.encode())));
         }
-        Ok(chunks.into_values().collect())
     }
-}
-
-fn write(folder: &Path, jobs: &Receiver<Job>, columns: &Columns) -> Result<Files, LakeError> {
-    let mut files = Files::new();
-    for (file, group) in jobs {
-        let new = || FileWriter::new(folder.join(format!("{}.part", file + 1)));
-        files.entry(file).or_insert_with(new).write(group, |tasks| columns.encode_all(tasks))?;
-    }
-    Ok(files)
 }

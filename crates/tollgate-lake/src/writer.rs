@@ -87,42 +87,45 @@ impl FileWriter {
         Self { part, writer: None }
     }
 
-    /// Writes a row group. `encode` encodes its columns, and returns them in order. The first row group
-    /// decides which columns have a dictionary.
-    pub(crate) fn write(
-        &mut self,
-        group: RowGroup,
-        encode: impl FnOnce(Vec<ColumnTask>) -> parquet::errors::Result<Vec<Chunk>>,
-    ) -> Result<(), LakeError> {
+    /// Returns the columns of a row group as tasks. The first row group decides which columns have a
+    /// dictionary.
+    pub(crate) fn tasks(&mut self, group: RowGroup) -> Result<Vec<ColumnTask>, LakeError> {
         let failed = LakeError::parquet(&self.part);
-        self.write_group(group, encode).map_err(failed)
-    }
-
-    fn write_group(
-        &mut self,
-        group: RowGroup,
-        encode: impl FnOnce(Vec<ColumnTask>) -> parquet::errors::Result<Vec<Chunk>>,
-    ) -> parquet::errors::Result<()> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => {
-                let part = PartFile { path: self.part.clone(), buffer: Vec::new(), file: None };
-                let columns = group.columns.iter().map(|column| column.column().clone());
-                let message = message_of(&columns.collect::<Vec<_>>())?;
-                none.insert(SerializedFileWriter::new(part, message, Arc::new(properties(&group)))?)
-            }
-        };
+        let writer = self.writer_for(&group).map_err(failed)?;
         let columns = writer.schema_descr().columns().iter().cloned();
         let tasks = group.columns.into_iter().zip(columns).map(|(values, column)| {
             let properties = writer.properties().clone();
             ColumnTask { values, column, properties }
         });
-        let chunks = encode(tasks.collect())?;
-        let mut open = writer.next_row_group()?;
+        Ok(tasks.collect())
+    }
+
+    fn writer_for(
+        &mut self,
+        group: &RowGroup,
+    ) -> parquet::errors::Result<&mut SerializedFileWriter<PartFile>> {
+        let none = match &mut self.writer {
+            Some(writer) => return Ok(writer),
+            none => none,
+        };
+        let part = PartFile { path: self.part.clone(), buffer: Vec::new(), file: None };
+        let columns = group.columns.iter().map(|column| column.column().clone());
+        let message = message_of(&columns.collect::<Vec<_>>())?;
+        Ok(none.insert(SerializedFileWriter::new(part, message, Arc::new(properties(group)))?))
+    }
+
+    /// Writes the columns of a row group, in order.
+    pub(crate) fn write(&mut self, chunks: parquet::errors::Result<Vec<Chunk>>) -> Result<(), LakeError> {
+        chunks.and_then(|chunks| self.write_chunks(chunks)).map_err(LakeError::parquet(&self.part))
+    }
+
+    fn write_chunks(&mut self, chunks: Vec<Chunk>) -> parquet::errors::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let mut group = writer.next_row_group()?;
         for chunk in chunks {
-            open.append_column(&chunk.bytes, chunk.close)?;
+            group.append_column(&chunk.bytes, chunk.close)?;
         }
-        open.close()?;
+        group.close()?;
         writer.inner_mut().rest()?;
         Ok(())
     }

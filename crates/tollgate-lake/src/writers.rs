@@ -47,6 +47,13 @@ struct FileId {
     schema: usize,
 }
 
+/// A file in writing, and its rows in memory.
+struct File {
+    id: FileId,
+    rows: FileRows,
+    writer: FileWriter,
+}
+
 /// The files of one load.
 pub struct Writers {
     folder: PathBuf,
@@ -54,9 +61,11 @@ pub struct Writers {
     waiting_bytes: usize,
     /// The schemas of each stream, in the order of their first rows.
     schemas: BTreeMap<String, Vec<Arc<Schema>>>,
-    files: Vec<(FileId, FileRows)>,
-    /// Writes row groups. `None` before the first one.
+    files: Vec<File>,
+    /// The thread that encodes row groups. `None` before the first one.
     encoder: Option<Encoder>,
+    /// The place of the file whose row group is encoded.
+    encoding: Option<usize>,
     /// The place of each file in `files`.
     places: BTreeMap<FileId, usize>,
     /// The schema and the day of the last row, and the place of its file. Most rows have the same.
@@ -74,6 +83,7 @@ impl Writers {
             schemas: BTreeMap::new(),
             files: Vec::new(),
             encoder: None,
+            encoding: None,
             places: BTreeMap::new(),
             last: None,
         }
@@ -138,7 +148,9 @@ impl Writers {
             return *place;
         }
         let place = self.files.len();
-        self.files.push((id.clone(), FileRows::new(columns())));
+        let part = self.folder.join(format!("{}.part", place + 1));
+        let (rows, writer) = (FileRows::new(columns()), FileWriter::new(part));
+        self.files.push(File { id: id.clone(), rows, writer });
         self.places.insert(id, place);
         place
     }
@@ -164,40 +176,43 @@ impl Writers {
         key: Option<usize>,
         (log, sequence): (LogId, Sequence),
     ) -> Result<(), LakeError> {
-        let Some((_, file)) = self.files.get_mut(place) else { return Ok(()) };
-        let before = file.bytes;
+        let Some(File { rows, .. }) = self.files.get_mut(place) else { return Ok(()) };
+        let before = rows.bytes;
         let identity = [Value::Uuid(*log.as_bytes()), Value::Int(sequence.0.cast_signed())];
-        file.push(values, key, &identity);
-        self.waiting_bytes += file.bytes - before;
-        if file.is_group() {
+        rows.push(values, key, &identity);
+        self.waiting_bytes += rows.bytes - before;
+        if rows.is_group() {
             self.flush(place)?;
         }
         while self.waiting_bytes > self.memory_bytes / 2 {
             let places = self.files.iter().enumerate();
-            let Some((largest, _)) = places.max_by_key(|(_, (_, file))| file.bytes) else { break };
+            let Some((largest, _)) = places.max_by_key(|(_, file)| file.rows.bytes) else { break };
             self.flush(largest)?;
         }
         Ok(())
     }
 
-    /// Makes a row group of the rows in memory of the file at this place.
+    /// Begins to encode the rows in memory of the file at this place. Writes the row group that
+    /// was encoded before.
     fn flush(&mut self, place: usize) -> Result<(), LakeError> {
-        let Some((_, file)) = self.files.get_mut(place) else { return Ok(()) };
-        self.waiting_bytes -= file.bytes;
-        let Some(group) = file.take() else { return Ok(()) };
+        self.write()?;
+        let Some(File { rows, writer, .. }) = self.files.get_mut(place) else { return Ok(()) };
+        self.waiting_bytes -= rows.bytes;
+        let Some(group) = rows.take() else { return Ok(()) };
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
             none => none.insert(Encoder::start(&self.folder)?),
         };
-        if !encoder.send(place, group) {
-            self.written()?;
-        }
+        encoder.begin(writer.tasks(group)?);
+        self.encoding = Some(place);
         Ok(())
     }
 
-    /// Waits until all row groups are written. Returns the files by their places.
-    fn written(&mut self) -> Result<BTreeMap<usize, FileWriter>, LakeError> {
-        self.encoder.take().map_or_else(|| Ok(BTreeMap::new()), Encoder::finish)
+    /// Writes the row group that is encoded, if there is one.
+    fn write(&mut self) -> Result<(), LakeError> {
+        let (Some(place), Some(encoder)) = (self.encoding.take(), &mut self.encoder) else { return Ok(()) };
+        let chunks = encoder.finish();
+        self.files.get_mut(place).map_or(Ok(()), |file| file.writer.write(chunks))
     }
 
     /// Ends all files of a load whose last record is `last`. Returns the files, their paths on this machine,
@@ -217,9 +232,8 @@ impl Writers {
         for place in 0..self.files.len() {
             self.flush(place)?;
         }
-        let mut written = self.written()?;
-        for (place, (id, rows)) in std::mem::take(&mut self.files).into_iter().enumerate() {
-            let Some(writer) = written.remove(&place) else { continue };
+        self.write()?;
+        for File { id, rows, writer } in std::mem::take(&mut self.files) {
             let (part, bytes) = writer.finish(digest)?;
             total += bytes;
             files.push((PlannedFile { name: name_of(&id, &stem, kind), rows: rows.total }, part));
@@ -232,10 +246,6 @@ impl Writers {
 
 impl Drop for Writers {
     fn drop(&mut self) {
-        // The thread creates files in the folder until its end.
-        if let Some(encoder) = self.encoder.take() {
-            encoder.stop();
-        }
         // Files that are in the lake are no longer here. The others only occupy space.
         drop(fs::remove_dir_all(&self.folder));
     }
@@ -246,3 +256,6 @@ fn name_of(id: &FileId, stem: &str, kind: &str) -> String {
     let number = if id.schema == 0 { String::new() } else { format!(".{}", id.schema + 1) };
     format!("{}/day={day}/{stem}{number}{kind}.parquet", table_folder(&id.table))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,11 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test ends where its broker fails")]
 
 mod broker;
+mod certificates;
 mod link;
 mod reader;
 
 pub use broker::{Kafka, KafkaOptions, SecureListener};
+pub use certificates::certificates;
 pub use link::{Flow, Link};
 pub use reader::Read;

@@ -182,7 +182,9 @@ impl Kafka {
 
     /// Kills the broker (SIGKILL). Its files stay.
     pub fn kill(&mut self) {
-        if let Some((mut keeper, _)) = self.process.take() {
+        if let Some((mut keeper, id)) = self.process.take() {
+            // The keeper would kill the broker some milliseconds later. It may have ended by itself.
+            drop(kill_process(id, Signal::KILL));
             drop(keeper.stdin.take());
             // The keeper ends after the broker.
             drop(keeper.wait());
@@ -212,6 +214,19 @@ impl Kafka {
             .current_dir(&self.folder)
             .stdin(Stdio::null());
         command
+    }
+
+    /// Allows the user of the secure listener operations. Only a broker with an authorizer needs that, and
+    /// users of the other listeners have to be its super users.
+    ///
+    /// # Panics
+    /// The broker refuses it.
+    pub fn allow(&self, user: &str, rule: &[&str]) {
+        let (server, principal) = (self.broker.to_string(), format!("User:{user}"));
+        let tool = ["org.apache.kafka.tools.AclCommand", "--bootstrap-server", &server];
+        let added = ["--add", "--allow-principal", &principal];
+        let done = self.java(&[&tool[..], &added, rule].concat()).output().expect("run java");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
     /// Returns the address of the broker without the link. Only the first connection of a client uses it,

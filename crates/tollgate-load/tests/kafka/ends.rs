@@ -1,13 +1,17 @@
 //! Tests of transactions whose end the cluster lost, because its only broker was killed after the coordinator
 //! noted the result.
 
-use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+use tollgate_faults::kafka::{Kafka, KafkaOptions as BrokerSettings, SecureListener, certificates};
 use tollgate_load::SinkKind;
-use tollgate_queue::{Client, Guarantee, NewTopic, Producer, QueueRecord, ReadTo, Reader, Topics};
+use tollgate_queue::{
+    Client, Guarantee, NewTopic, Producer, QueueError, QueueRecord, ReadTo, Reader, Sasl, Security, Tls,
+    Topics,
+};
 
-use crate::site::{Broker, Site, broker};
+use crate::site::{Site, broker, eventually};
 
 /// Maximum tries to kill the broker before it writes the markers of a transaction. Most tries succeed.
 const TRIES_MAX: usize = 12;
@@ -19,14 +23,12 @@ struct Lost {
     site: Site,
     topic: String,
     id: String,
-    _broker: MutexGuard<'static, Broker>,
 }
 
 impl Lost {
     /// Ends a transaction by `end`, and kills the broker at once.
-    fn new(end: fn(&mut dyn Producer)) -> Self {
-        let mut broker = broker();
-        let site = Site::new(&broker);
+    fn new(kafka: &mut Kafka, end: fn(&mut dyn Producer)) -> Self {
+        let site = Site::at(kafka);
         for number in 0..TRIES_MAX {
             let (topic, id) =
                 (format!("{}.t{number}", site.name), format!("tollgate/{}/{number}", site.name));
@@ -37,11 +39,11 @@ impl Lost {
             producer.begin().unwrap();
             producer.send(&[&record(&topic)]).unwrap();
             end(&mut *producer);
-            broker.kafka.kill();
-            broker.kafka.run();
+            kafka.kill();
+            kafka.run();
             drop(producer);
             if is_lost(&site, &topic) {
-                return Self { site, topic, id, _broker: broker };
+                return Self { site, topic, id };
             }
         }
         panic!("no end was lost in {TRIES_MAX} tries");
@@ -61,12 +63,17 @@ fn options(site: &Site) -> &tollgate_queue::BrokerOptions {
     &options.broker
 }
 
+/// Connects to a broker, which may have started just now.
+fn connect<T>(connect: impl Fn(Client) -> Result<T, QueueError>) -> T {
+    eventually("a connection", || connect(Client::of_sinks().unwrap()).ok())
+}
+
 fn topics(site: &Site) -> Box<dyn Topics> {
-    Client::of_sinks().unwrap().topics(options(site)).unwrap().unwrap()
+    connect(|client| client.topics(options(site))).unwrap()
 }
 
 fn open(site: &Site, id: &str) -> Box<dyn Producer> {
-    Client::of_sinks().unwrap().open(options(site), &Guarantee::Transactions { id: id.to_owned() }).unwrap()
+    connect(|client| client.open(options(site), &Guarantee::Transactions { id: id.to_owned() }))
 }
 
 fn record(topic: &str) -> QueueRecord {
@@ -94,7 +101,7 @@ fn is_lost(site: &Site, topic: &str) -> bool {
 
 /// Returns the number of offsets before the first open transaction.
 fn readable(site: &Site, topic: &str) -> u64 {
-    let mut reader: Box<dyn Reader> = Client::of_sinks().unwrap().reader(options(site)).unwrap().unwrap();
+    let mut reader: Box<dyn Reader> = connect(|client| client.reader(options(site))).unwrap();
     reader.partitions(topic).unwrap().unwrap().partitions[0].end
 }
 
@@ -108,7 +115,7 @@ fn abort(producer: &mut dyn Producer) {
 
 #[test]
 fn a_committed_transaction_that_lost_its_end_becomes_visible() {
-    let lost = Lost::new(commit);
+    let lost = Lost::new(&mut broker().kafka, commit);
     assert!(!lost.end_lost(), "the transaction has ended");
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
     assert_eq!(lost.keys(), [b"key"]);
@@ -116,13 +123,13 @@ fn a_committed_transaction_that_lost_its_end_becomes_visible() {
 
 #[test]
 fn a_read_to_the_end_writes_a_lost_end_of_any_writer() {
-    let lost = Lost::new(commit);
+    let lost = Lost::new(&mut broker().kafka, commit);
     assert_eq!(lost.keys(), [b"key"]);
 }
 
 #[test]
 fn an_aborted_transaction_that_lost_its_end_stays_invisible() {
-    let lost = Lost::new(abort);
+    let lost = Lost::new(&mut broker().kafka, abort);
     assert!(!lost.end_lost(), "the transaction has ended");
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
     assert_eq!(lost.keys(), [] as [Vec<u8>; 0]);
@@ -130,7 +137,7 @@ fn an_aborted_transaction_that_lost_its_end_stays_invisible() {
 
 #[test]
 fn an_aborted_transaction_stays_invisible_after_the_next_one_of_its_id() {
-    let lost = Lost::new(abort);
+    let lost = Lost::new(&mut broker().kafka, abort);
     // The coordinator forgets the result.
     let mut next = open(&lost.site, &lost.id);
     assert!(!lost.end_lost(), "the transaction has ended");
@@ -141,4 +148,41 @@ fn an_aborted_transaction_stays_invisible_after_the_next_one_of_its_id() {
     assert!(lost.end_lost(), "the next transaction is open");
     next.commit().unwrap();
     assert_eq!(lost.keys(), [b"next"]);
+}
+
+#[test]
+fn a_user_without_cluster_action_is_told_which_end_is_missing() {
+    let folder = TempDir::new().unwrap();
+    certificates(folder.path());
+    let (user, password) = ("alice".to_owned(), "open-sesame".to_owned());
+    let pem = folder.path().join("broker.pem");
+    let secure = SecureListener { pem, user: user.clone(), password: password.clone() };
+    let lines = [
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+    ];
+    let settings = BrokerSettings { lines: lines.map(str::to_owned).to_vec(), secure: Some(secure) };
+    let mut kafka = Kafka::start(&folder.path().join("kafka"), &settings);
+    let mut lost = Lost::new(&mut kafka, commit);
+    let Lost { topic, id, .. } = &lost;
+    for resource in [["--topic", topic], ["--transactional-id", id]] {
+        let operations = ["--operation", "Describe", "--operation", "Write", "--operation", "Read"];
+        // No operation `Read` exists for a transactional id.
+        let count = if resource[0] == "--topic" { operations.len() } else { 4 };
+        kafka.allow(&user, &[&operations[..count], &resource].concat());
+    }
+    let broker = &mut lost.site.kafka().broker;
+    broker.brokers = kafka.secure_address();
+    let tls = Tls { ca: Some(folder.path().join("ca.crt")), identity: None };
+    broker.security =
+        Security { tls: Some(tls), sasl: Some(Sasl::ScramSha256 { user: user.clone(), password }) };
+    let is_wanted = |topic: &str| topic == lost.topic;
+    let told = topics(&lost.site).end_lost(&lost.id, &is_wanted).unwrap_err();
+    assert!(matches!(told, QueueError::Denied { .. }), "{told}");
+    let expected = format!("committed, topic {:?}, partition 0, offset 0", lost.topic);
+    let text = told.to_string();
+    assert!(text.contains(&expected) && text.contains("operation ClusterAction"), "{text}");
+    kafka.allow(&user, &["--operation", "ClusterAction", "--cluster"]);
+    assert!(!lost.end_lost());
+    assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
 }

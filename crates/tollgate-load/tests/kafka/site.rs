@@ -42,9 +42,13 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(broker: &Broker) -> Self {
+        Self::at(&broker.kafka)
+    }
+
+    pub(crate) fn at(kafka: &Kafka) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("s{}", NEXT.fetch_add(1, Ordering::SeqCst));
-        let mut options = KafkaOptions::new(broker.kafka.address());
+        let mut options = KafkaOptions::new(kafka.address());
         options.topic = format!("{name}.{{stream}}");
         options.partitions = 3;
         options.broker.connect_timeout = Duration::from_secs(2);

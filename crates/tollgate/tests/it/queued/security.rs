@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tempfile::TempDir;
-use tollgate_faults::kafka::{Kafka, KafkaOptions, SecureListener};
+use tollgate_faults::kafka::{Kafka, KafkaOptions, SecureListener, certificates};
 
 use crate::program::{App, BINARY, eventually, printed};
 
@@ -31,34 +31,6 @@ PROOF
 
 const PASSWORD: &str = "sasl_user = \"alice\"\nsasl_password = \"${KAFKA_PASSWORD}\"";
 const TOKEN: &str = "sasl_token_file = \"token\"";
-
-fn openssl(folder: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    let output = command.args(arguments.split(' ')).current_dir(folder).output().expect("run openssl");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Makes an authority, another authority, and `broker.pem` with key and certificate of the broker.
-fn certificates(folder: &Path) {
-    for name in ["ca", "other"] {
-        openssl(
-            folder,
-            &format!(
-                "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key \
-                 -out {name}.crt"
-            ),
-        );
-    }
-    openssl(folder, "req -newkey rsa:2048 -nodes -subj /CN=broker -keyout broker.key -out broker.csr");
-    std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1\n").unwrap();
-    openssl(
-        folder,
-        "x509 -req -in broker.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile san \
-         -out broker.crt",
-    );
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    std::fs::write(folder.join("broker.pem"), read("broker.key") + &read("broker.crt")).unwrap();
-}
 
 /// The file of an authority, and the password of the user.
 struct Proof<'a> {

@@ -18,7 +18,7 @@ use tollgate_log::FILE_MODE;
 
 use crate::chunk::{Chunk, ColumnTask};
 use crate::error::LakeError;
-use crate::rows::RowGroup;
+use crate::rows::{GROUP_ROWS_MAX, RowGroup};
 use crate::table::message_of;
 
 /// The writer, as files name it. It changes only with the bytes of files.
@@ -151,12 +151,14 @@ fn sync(path: &Path, file: Option<&File>) -> io::Result<()> {
 }
 
 /// Returns the properties of a file with this first row group. Its Bloom filters are made for the number of
-/// its rows. Columns whose values rarely repeat have no dictionary, which would make them larger.
+/// its rows. Columns whose values rarely repeat have no dictionary, which would make them larger. A page ends
+/// by its bytes alone, because readers decompress few large pages faster than many small ones.
 fn properties(group: &RowGroup) -> WriterProperties {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).unwrap_or_default();
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
         .set_max_row_group_row_count(None)
+        .set_data_page_row_count_limit(GROUP_ROWS_MAX)
         .set_compression(Compression::ZSTD(level));
     for buffer in &group.columns {
         let path = buffer.column().path();

@@ -365,24 +365,26 @@ fleet: tools versitygw
 	TOLLGATE_FLEET_TURNS=$${TURNS:-180} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
 	$(CARGO) test --locked -p tollgate --test it fleet -- --nocapture
 
-# DuckDB and pyarrow from PyPI, which read the files of a lake.
-LAKE_READERS = target/tools/lake-readers-1
+# DuckDB with its extension for Iceberg, pyarrow and pyiceberg from PyPI, which read the files of a lake.
+LAKE_READERS = target/tools/lake-readers-2
 lake-readers: $(LAKE_READERS)
 $(LAKE_READERS):
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-	  --target $(LAKE_READERS).part duckdb==1.5.5 pyarrow==26.0.1
+	  --target $(LAKE_READERS).part duckdb==1.5.5 duckdb-extension-avro==1.5.5 duckdb-extension-iceberg==1.5.5 \
+	  pyarrow==26.0.1 'pyiceberg[sql-postgres,sql-sqlite]==0.12.0'
 	mv $(LAKE_READERS).part $(LAKE_READERS)
 
-# The sink of Parquet, with its readers and a store. The tests need the feature, so that other tests do not build the
-# writer. Loaders are killed in 50 rounds.
+# The sinks of Parquet and Iceberg, with their readers and a store. The tests need the feature, so that other tests do
+# not build the writer. Loaders are killed in 50 rounds.
 lake-test: tools versitygw lake-readers
 	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-lake --features parquet
 	TOLLGATE_LAKE_ROUNDS=50 $(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake
 	$(CARGO) test --locked -p tollgate --features kafka,lake --test it -- lake::
 
-# Loaders of Parquet files that are killed at any system call, alone and in pairs: `make lake-crash ROUNDS=1000 SEED=7`.
-lake-crash: tools
+# Loaders of Parquet files and of tables of Iceberg that are killed at any system call, alone and in pairs:
+# `make lake-crash ROUNDS=1000 SEED=7`.
+lake-crash: tools lake-readers
 	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake -- --nocapture killed_at_any_call
 

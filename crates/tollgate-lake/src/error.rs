@@ -57,6 +57,26 @@ pub enum LakeError {
         /// Why it cannot be read.
         reason: String,
     },
+    /// This program cannot append to a table of Iceberg.
+    #[error("table {table} {reason}")]
+    Table {
+        /// Name of the table.
+        table: String,
+        /// Why it cannot.
+        reason: String,
+    },
+    /// A column of a table of Iceberg has another type than the column of the stream.
+    #[error("column {column:?} of table {table} is {found}, the stream needs {wanted}")]
+    Retyped {
+        /// Name of the table.
+        table: String,
+        /// Name of the column.
+        column: String,
+        /// Its type in the table.
+        found: String,
+        /// Its type for the stream.
+        wanted: String,
+    },
     /// The library for Parquet failed.
     #[error("cannot write {}", file.display())]
     Parquet {

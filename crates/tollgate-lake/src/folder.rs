@@ -38,6 +38,33 @@ impl FolderPlace {
         Ok(target)
     }
 
+    /// Stores bytes under a new name.
+    pub(crate) fn create_bytes(&self, name: &str, bytes: &[u8]) -> Result<Created, LakeError> {
+        let target = self.target(name)?;
+        if target.symlink_metadata().is_ok() {
+            return sync_folder_of(&target).map(|()| Created::Exists);
+        }
+        let part = part_of(&target);
+        let mut options = OpenOptions::new();
+        let written =
+            options.write(true).create_new(true).mode(FILE_MODE).open(&part).and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.sync_all()
+            });
+        let renamed = written.and_then(|()| rename_new(&part, &target));
+        if renamed.is_err() {
+            // The part only occupies space.
+            drop(fs::remove_file(&part));
+        }
+        match renamed {
+            Ok(()) => sync_folder_of(&target).map(|()| Created::Stored),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                sync_folder_of(&target).map(|()| Created::Exists)
+            }
+            Err(error) => Err(LakeError::file("write", &target)(error)),
+        }
+    }
+
     fn entries(&self, prefix: &str) -> Result<Vec<(String, bool)>, LakeError> {
         let folder = self.folder.join(prefix);
         let failed = || LakeError::file("list", &folder);
@@ -71,29 +98,7 @@ impl Place for FolderPlace {
     }
 
     fn create_text(&self, name: &str, text: &str) -> Result<Created, LakeError> {
-        let target = self.target(name)?;
-        if target.symlink_metadata().is_ok() {
-            return sync_folder_of(&target).map(|()| Created::Exists);
-        }
-        let part = part_of(&target);
-        let mut options = OpenOptions::new();
-        let written =
-            options.write(true).create_new(true).mode(FILE_MODE).open(&part).and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()
-            });
-        let renamed = written.and_then(|()| rename_new(&part, &target));
-        if renamed.is_err() {
-            // The part only occupies space.
-            drop(fs::remove_file(&part));
-        }
-        match renamed {
-            Ok(()) => sync_folder_of(&target).map(|()| Created::Stored),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                sync_folder_of(&target).map(|()| Created::Exists)
-            }
-            Err(error) => Err(LakeError::file("write", &target)(error)),
-        }
+        self.create_bytes(name, text.as_bytes())
     }
 
     fn replace_text(&self, name: &str, text: &str) -> Result<(), LakeError> {

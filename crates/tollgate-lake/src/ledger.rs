@@ -254,6 +254,14 @@ impl Ledger {
         commits.map(|name| self.needed(name, Plan::read)).collect()
     }
 
+    /// Returns whether a load is committed.
+    ///
+    /// # Errors
+    /// The place does not answer.
+    pub fn is_committed(&self, load: LoadName) -> Result<bool, LakeError> {
+        Ok(self.place.text(&self.names.commit(load))?.is_some())
+    }
+
     /// Returns the name of the next retry, which may have a plan already.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! | [`ledger`] | plans and commits of one sink: the position and the counts of each log |
 //! | [`names`] | the names of all files |
 //! | [`read`] | reads rejects and the stamps of files |
+//! | [`iceberg`] | tables of Iceberg: the files of a load in one commit of each table |
 //!
 //! A load counts once its commit exists. The order is: files beside the lake, plan, files into the lake,
 //! commit. The plan fixes the last record of the load. After a crash, the next loader finds the plan, makes
@@ -24,6 +25,7 @@ mod error;
 mod folder;
 mod ledger;
 mod names;
+mod partition;
 mod place;
 mod plan;
 
@@ -33,6 +35,8 @@ mod chunk;
 mod columns;
 #[cfg(feature = "parquet")]
 mod encoder;
+#[cfg(feature = "parquet")]
+pub mod iceberg;
 #[cfg(feature = "parquet")]
 mod read;
 #[cfg(feature = "parquet")]
@@ -48,6 +52,7 @@ pub use error::LakeError;
 pub use folder::FolderPlace;
 pub use ledger::{Ledger, LedgerLog};
 pub use names::{LoadName, REJECTS, day_of};
+pub use partition::Partition;
 pub use place::{Created, FileStamp, Place};
 pub use plan::{Commit, Counts, GapText, Plan, PlannedFile, RecordDigest, Resolved, Streams, total_rows};
 
@@ -57,6 +62,8 @@ pub use parquet;
 #[cfg(feature = "parquet")]
 pub use read::{StoredReject, read_rejects};
 #[cfg(feature = "parquet")]
-pub use table::{KEY_COLUMN, LOG_COLUMN, RESERVED_COLUMNS, SEQUENCE_COLUMN, unfit};
+pub use table::table_columns_of_rejects;
 #[cfg(feature = "parquet")]
-pub use writers::{RejectRow, Writers};
+pub use table::{KEY_COLUMN, LOG_COLUMN, RESERVED_COLUMNS, SEQUENCE_COLUMN, table_columns, unfit};
+#[cfg(feature = "parquet")]
+pub use writers::{MadeFiles, RejectRow, Writers};

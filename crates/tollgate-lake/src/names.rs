@@ -73,6 +73,22 @@ impl LoadName {
         }
     }
 
+    /// Reads the name of a file of a load. `None`: another program made the file.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn of_file(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".parquet")?;
+        let (stem, is_fill) = stem.strip_suffix(".fill").map_or((stem, false), |stem| (stem, true));
+        let stem = stem.split('.').next()?;
+        if let Some(number) = stem.strip_prefix("retry-") {
+            return number.parse().ok().map(|number| Self::Retry { number });
+        }
+        let (rest, last) = stem.rsplit_once('-')?;
+        let (log, first) = rest.rsplit_once('-')?;
+        let (log, first, last) =
+            (log.parse().ok()?, Sequence(first.parse().ok()?), Sequence(last.parse().ok()?));
+        Some(if is_fill { Self::Fill { log, first, last } } else { Self::Next { log, first } })
+    }
+
     /// Returns the part of the names of files before the extension.
     pub const fn file_kind(self) -> &'static str {
         match self {
@@ -184,6 +200,26 @@ mod tests {
     fn a_name_has_no_separator_and_no_name_above_it() {
         for (text, name) in [("visits", "visits"), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("é", "%C3%A9")] {
             assert_eq!(escaped(text), name);
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "parquet")]
+    fn the_name_of_a_file_gives_its_load() {
+        let (log, first, last) = (LogId::random(), Sequence(3), Sequence(9));
+        let loads = [
+            LoadName::Next { log, first },
+            LoadName::Fill { log, first, last },
+            LoadName::Retry { number: 7 },
+        ];
+        for load in loads {
+            for number in ["", ".2"] {
+                let name = format!("{}{number}{}.parquet", load.file_stem(last), load.file_kind());
+                assert_eq!(LoadName::of_file(&name), Some(load), "{name}");
+            }
+        }
+        for name in ["a.parquet", "00000-1-2.parquet", "retry-x.parquet", "x.avro"] {
+            assert_eq!(LoadName::of_file(name), None, "{name}");
         }
     }
 

@@ -21,6 +21,8 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use tollgate_log::{ColumnType, Schema, Value};
 use tollgate_value::DecimalSize;
 
+use crate::iceberg::{FieldId, TIME_COLUMN, TableColumn};
+
 /// The key of the record, for streams with a key.
 pub const KEY_COLUMN: &str = "_key";
 /// The log of the record.
@@ -56,13 +58,20 @@ pub(crate) struct FileColumn {
     pub(crate) is_required: bool,
     /// Whether each row group has a Bloom filter of the values.
     pub(crate) has_bloom: bool,
+    /// The id of the column in a table of Iceberg.
+    pub(crate) field: Option<FieldId>,
 }
 
 impl FileColumn {
     pub(crate) fn new(name: &str, kind: ColumnType) -> Self {
         let store = store_of(kind.scalar());
         let has_bloom = matches!(kind, ColumnType::Uuid);
-        Self { name: name.to_owned(), kind, store, is_required: false, has_bloom }
+        Self { name: name.to_owned(), kind, store, is_required: false, has_bloom, field: None }
+    }
+
+    /// The time of the record, which tables of Iceberg have besides.
+    pub(crate) fn time() -> Self {
+        Self::required(TIME_COLUMN, ColumnType::Timestamp)
     }
 
     fn required(name: &str, kind: ColumnType) -> Self {
@@ -82,13 +91,15 @@ impl FileColumn {
 
     fn to_parquet(&self) -> Result<TypePtr> {
         let repetition = if self.is_required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        let id = self.field.map(|field| field.id);
         if !self.is_list() {
-            return scalar(&self.name, self.kind, repetition);
+            return scalar(&self.name, self.kind, (repetition, id));
         }
-        let element = scalar("element", self.kind.scalar(), Repetition::OPTIONAL)?;
+        let element = self.field.and_then(|field| field.element);
+        let element = scalar("element", self.kind.scalar(), (Repetition::OPTIONAL, element))?;
         let list = Type::group_type_builder("list").with_repetition(Repetition::REPEATED);
         let list = list.with_fields(vec![element]).build()?;
-        let column = Type::group_type_builder(&self.name).with_repetition(repetition);
+        let column = Type::group_type_builder(&self.name).with_repetition(repetition).with_id(id);
         let column =
             column.with_logical_type(Some(LogicalType::List)).with_converted_type(ConvertedType::LIST);
         Ok(Arc::new(column.with_fields(vec![Arc::new(list)]).build()?))
@@ -123,6 +134,21 @@ pub(crate) fn columns_of_rejects() -> Vec<FileColumn> {
     columns
 }
 
+/// Returns the columns of the table of a stream.
+pub fn table_columns(schema: &Schema) -> Vec<TableColumn> {
+    in_table(columns_of(schema))
+}
+
+/// Returns the columns of the table of rejects.
+pub fn table_columns_of_rejects() -> Vec<TableColumn> {
+    in_table(columns_of_rejects())
+}
+
+fn in_table(columns: Vec<FileColumn>) -> Vec<TableColumn> {
+    let columns = columns.into_iter().chain([FileColumn::time()]);
+    columns.map(|column| TableColumn { name: column.name, kind: column.kind }).collect()
+}
+
 fn identity() -> [FileColumn; 2] {
     [
         FileColumn::required(LOG_COLUMN, ColumnType::Uuid),
@@ -154,7 +180,7 @@ const fn store_of(kind: ColumnType) -> Store {
     }
 }
 
-fn scalar(name: &str, kind: ColumnType, repetition: Repetition) -> Result<TypePtr> {
+fn scalar(name: &str, kind: ColumnType, how: (Repetition, Option<i32>)) -> Result<TypePtr> {
     let (physical, logical, width) = match kind {
         ColumnType::Bool => (Physical::BOOLEAN, None, 0),
         ColumnType::Int => (Physical::INT64, None, 0),
@@ -170,25 +196,25 @@ fn scalar(name: &str, kind: ColumnType, repetition: Repetition) -> Result<TypePt
             (Physical::INT64, Some(logical), 0)
         }
         ColumnType::Uuid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), WIDE_BYTES),
-        ColumnType::Decimal(Some(size)) => return decimal(name, size, repetition),
+        ColumnType::Decimal(Some(size)) => return decimal(name, size, how),
         ColumnType::Text
         | ColumnType::Json
         | ColumnType::Inet
         | ColumnType::Decimal(None)
         | ColumnType::Array(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String), 0),
     };
-    let column = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+    let column = Type::primitive_type_builder(name, physical).with_repetition(how.0).with_id(how.1);
     let width = i32::try_from(width).unwrap_or_default();
     Ok(Arc::new(column.with_logical_type(logical).with_length(width).build()?))
 }
 
-fn decimal(name: &str, size: DecimalSize, repetition: Repetition) -> Result<TypePtr> {
+fn decimal(name: &str, size: DecimalSize, how: (Repetition, Option<i32>)) -> Result<TypePtr> {
     let (precision, scale) = (i32::from(size.precision()), i32::from(size.scale()));
     let (physical, width) = match size.precision() <= INT_DIGITS_MAX {
         true => (Physical::INT64, 0),
         false => (Physical::FIXED_LEN_BYTE_ARRAY, i32::try_from(WIDE_BYTES).unwrap_or_default()),
     };
-    let column = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+    let column = Type::primitive_type_builder(name, physical).with_repetition(how.0).with_id(how.1);
     let column = column.with_logical_type(Some(LogicalType::Decimal { scale, precision }));
     Ok(Arc::new(column.with_length(width).with_precision(precision).with_scale(scale).build()?))
 }

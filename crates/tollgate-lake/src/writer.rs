@@ -14,12 +14,13 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use tollgate_log::FILE_MODE;
+use tollgate_log::{ColumnType, FILE_MODE};
 
 use crate::chunk::{Chunk, ColumnTask};
 use crate::error::LakeError;
+use crate::iceberg::FileMetrics;
 use crate::rows::{GROUP_ROWS_MAX, RowGroup};
-use crate::table::message_of;
+use crate::table::{FileColumn, message_of};
 
 /// The writer, as files name it. It changes only with the bytes of files.
 const CREATED_BY: &str = "tollgate 1";
@@ -78,13 +79,15 @@ impl Write for PartFile {
 /// A Parquet file in writing.
 pub(crate) struct FileWriter {
     part: PathBuf,
+    /// The id and the type of each column in a table of Iceberg.
+    fields: Vec<(i32, ColumnType)>,
     /// `None` before the first row group.
     writer: Option<SerializedFileWriter<PartFile>>,
 }
 
 impl FileWriter {
     pub(crate) const fn new(part: PathBuf) -> Self {
-        Self { part, writer: None }
+        Self { part, fields: Vec::new(), writer: None }
     }
 
     /// Returns the columns of a row group as tasks. The first row group decides which columns have a
@@ -109,8 +112,9 @@ impl FileWriter {
             none => none,
         };
         let part = PartFile { path: self.part.clone(), buffer: Vec::new(), file: None };
-        let columns = group.columns.iter().map(|column| column.column().clone());
-        let message = message_of(&columns.collect::<Vec<_>>())?;
+        let columns: Vec<_> = group.columns.iter().map(|column| column.column().clone()).collect();
+        self.fields = columns.iter().filter_map(field_of).collect();
+        let message = message_of(&columns)?;
         Ok(none.insert(SerializedFileWriter::new(part, message, Arc::new(properties(group)))?))
     }
 
@@ -130,17 +134,24 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Ends the file, and syncs it. Returns its path and its size in bytes.
-    pub(crate) fn finish(mut self, digest: &str) -> Result<(PathBuf, u64), LakeError> {
-        let Some(mut writer) = self.writer.take() else { return Ok((self.part, 0)) };
+    /// Ends the file, and syncs it. Returns its path, its size in bytes, and the metrics of its columns.
+    pub(crate) fn finish(mut self, digest: &str) -> Result<(PathBuf, u64, FileMetrics), LakeError> {
+        let Some(mut writer) = self.writer.take() else { return Ok((self.part, 0, FileMetrics::default())) };
         writer.append_key_value_metadata(KeyValue::new(DIGEST_KEY.to_owned(), digest.to_owned()));
-        writer.finish().map_err(LakeError::parquet(&self.part))?;
+        let footer = writer.finish().map_err(LakeError::parquet(&self.part))?;
+        let metrics = FileMetrics::read(&footer, &self.fields);
         let bytes = writer.bytes_written() as u64;
         let part = writer.inner_mut();
         part.write_out().map_err(LakeError::file("write", &self.part))?;
         sync(&self.part, part.file.as_ref()).map_err(LakeError::file("sync", &self.part))?;
-        Ok((self.part, bytes))
+        Ok((self.part, bytes, metrics))
     }
+}
+
+/// Returns the id and the type of a column in a table of Iceberg.
+fn field_of(column: &FileColumn) -> Option<(i32, ColumnType)> {
+    let field = column.field?;
+    Some((field.element.unwrap_or(field.id), column.kind))
 }
 
 fn sync(path: &Path, file: Option<&File>) -> io::Result<()> {

@@ -14,7 +14,8 @@ use tollgate_value::Date;
 
 use crate::encoder::Encoder;
 use crate::error::LakeError;
-use crate::names::{LoadName, REJECTS, table_folder};
+use crate::iceberg::{FieldIds, FileFacts, folder_of};
+use crate::names::{LoadName, REJECTS, day_of, table_folder};
 use crate::plan::PlannedFile;
 use crate::rows::FileRows;
 use crate::table::{FileColumn, columns_of, columns_of_rejects};
@@ -54,6 +55,28 @@ struct File {
     writer: FileWriter,
 }
 
+/// The complete files of a load, in the order of their names.
+#[derive(Debug, Default)]
+pub struct MadeFiles {
+    /// The files.
+    pub facts: Vec<FileFacts>,
+    /// Their paths on this machine.
+    pub parts: Vec<PathBuf>,
+}
+
+impl MadeFiles {
+    /// Returns the files, as a plan has them.
+    pub fn planned(&self) -> Vec<PlannedFile> {
+        let planned = |file: &FileFacts| PlannedFile { name: file.name.clone(), rows: file.rows };
+        self.facts.iter().map(planned).collect()
+    }
+
+    /// Returns the sum of the sizes of the files in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.facts.iter().map(|file| file.bytes).sum()
+    }
+}
+
 /// The files of one load.
 pub struct Writers {
     folder: PathBuf,
@@ -68,6 +91,8 @@ pub struct Writers {
     encoding: Option<usize>,
     /// The place of each file in `files`.
     places: BTreeMap<FileId, usize>,
+    /// The namespace and the ids of columns, if the files are of tables of Iceberg.
+    tables: Option<(String, BTreeMap<String, FieldIds>)>,
     /// The schema and the day of the last row, and the place of its file. Most rows have the same.
     last: Option<(Arc<Schema>, i32, usize)>,
 }
@@ -85,8 +110,31 @@ impl Writers {
             encoder: None,
             encoding: None,
             places: BTreeMap::new(),
+            tables: None,
             last: None,
         }
+    }
+
+    /// Makes the files for tables of Iceberg. Their columns get ids, and each row has its time.
+    #[must_use]
+    pub fn of_tables(mut self, namespace: &str) -> Self {
+        self.tables = Some((namespace.to_owned(), BTreeMap::new()));
+        self
+    }
+
+    /// Sets the ids of the columns of a table, before its first row.
+    pub fn set_ids(&mut self, table: &str, ids: FieldIds) {
+        if let Some((_, tables)) = &mut self.tables {
+            tables.insert(table.to_owned(), ids);
+        }
+    }
+
+    /// Returns whether the ids of all columns of a stream are set, or none are needed.
+    pub fn has_ids(&self, schema: &Schema) -> bool {
+        self.tables.as_ref().is_none_or(|(_, tables)| {
+            let has = |ids: &FieldIds| schema.table_columns().all(|column| ids.contains_key(&column.name));
+            tables.get(schema.stream()).is_some_and(has)
+        })
     }
 
     /// Adds a row of a stream.
@@ -96,16 +144,17 @@ impl Writers {
     pub fn row(
         &mut self,
         schema: &Arc<Schema>,
-        day: Date,
+        stamp_us: i64,
         values: &[Value<'_>],
         (log, sequence): (LogId, Sequence),
     ) -> Result<(), LakeError> {
+        let day = day_of(stamp_us);
         let place = match &self.last {
             Some((last, of, place)) if Arc::ptr_eq(last, schema) && *of == day.days() => *place,
             _ => self.place_of_row(schema, day.days()),
         };
         let key = schema.key().map(|(place, _)| place);
-        self.push(place, values, key, (log, sequence))
+        self.push(place, values, key, (log, sequence, stamp_us))
     }
 
     /// Adds a reject.
@@ -118,7 +167,7 @@ impl Writers {
         reject: &RejectRow<'_>,
         (log, sequence): (LogId, Sequence),
     ) -> Result<(), LakeError> {
-        let day = crate::names::day_of(stamp_us);
+        let day = day_of(stamp_us);
         let id = FileId { table: REJECTS.to_owned(), day: day.days(), schema: 0 };
         let row = [
             Value::Text(reject.stream),
@@ -131,7 +180,19 @@ impl Writers {
             Value::Timestamp(stamp_us),
         ];
         let place = self.place_of(id, columns_of_rejects);
-        self.push(place, &row, None, (log, sequence))
+        self.push(place, &row, None, (log, sequence, stamp_us))
+    }
+
+    /// Returns the columns of a file, with the column of the time and all ids, if it is of a table.
+    fn in_table(&self, table: &str, mut columns: Vec<FileColumn>) -> Vec<FileColumn> {
+        if let Some((_, tables)) = &self.tables {
+            columns.push(FileColumn::time());
+            let ids = tables.get(table);
+            for column in &mut columns {
+                column.field = ids.and_then(|ids| ids.get(&column.name).copied());
+            }
+        }
+        columns
     }
 
     /// Returns the place of the file for rows of a schema and a day, and remembers it.
@@ -148,8 +209,9 @@ impl Writers {
             return *place;
         }
         let place = self.files.len();
+        let columns = self.in_table(&id.table, columns());
         let part = self.folder.join(format!("{}.part", place + 1));
-        let (rows, writer) = (FileRows::new(columns()), FileWriter::new(part));
+        let (rows, writer) = (FileRows::new(columns), FileWriter::new(part));
         self.files.push(File { id: id.clone(), rows, writer });
         self.places.insert(id, place);
         place
@@ -168,18 +230,22 @@ impl Writers {
         })
     }
 
-    /// Adds a row to the file at this place. `key` is the place of the key among the values.
+    /// Adds a row to the file at this place. `key` is the place of the key among the values. The row is of a
+    /// record of this log, with this number and this time.
     fn push(
         &mut self,
         place: usize,
         values: &[Value<'_>],
         key: Option<usize>,
-        (log, sequence): (LogId, Sequence),
+        (log, sequence, stamp_us): (LogId, Sequence, i64),
     ) -> Result<(), LakeError> {
         let Some(File { rows, .. }) = self.files.get_mut(place) else { return Ok(()) };
         let before = rows.bytes;
-        let identity = [Value::Uuid(*log.as_bytes()), Value::Int(sequence.0.cast_signed())];
-        rows.push(values, key, &identity);
+        let sequence = Value::Int(sequence.0.cast_signed());
+        let identity = [Value::Uuid(*log.as_bytes()), sequence, Value::Timestamp(stamp_us)];
+        // Only files of tables have a column for the time.
+        let count = if self.tables.is_some() { identity.len() } else { identity.len() - 1 };
+        rows.push(values, key, &identity[..count]);
         self.waiting_bytes += rows.bytes - before;
         if rows.is_group() {
             self.flush(place)?;
@@ -215,32 +281,38 @@ impl Writers {
         self.files.get_mut(place).map_or(Ok(()), |file| file.writer.write(chunks))
     }
 
-    /// Ends all files of a load whose last record is `last`. Returns the files, their paths on this machine,
-    /// and the sum of their sizes in bytes.
+    /// Ends all files of a load whose last record is `last`.
     ///
     /// # Errors
     /// A file cannot be written or synced.
-    pub fn finish(
-        &mut self,
-        load: LoadName,
-        last: Sequence,
-        digest: &str,
-    ) -> Result<(Vec<PlannedFile>, Vec<PathBuf>, u64), LakeError> {
+    pub fn finish(&mut self, load: LoadName, last: Sequence, digest: &str) -> Result<MadeFiles, LakeError> {
         let (stem, kind) = (load.file_stem(last), load.file_kind());
-        let (mut files, mut total) = (Vec::new(), 0);
+        let mut files = Vec::new();
         (self.places, self.last) = (BTreeMap::new(), None);
         for place in 0..self.files.len() {
             self.flush(place)?;
         }
         self.write()?;
         for File { id, rows, writer } in std::mem::take(&mut self.files) {
-            let (part, bytes) = writer.finish(digest)?;
-            total += bytes;
-            files.push((PlannedFile { name: name_of(&id, &stem, kind), rows: rows.total }, part));
+            let (part, bytes, metrics) = writer.finish(digest)?;
+            let name = self.name_of(&id, &stem, kind);
+            let day = Date::from_days(id.day).unwrap_or(Date::FIRST);
+            let rows = rows.total;
+            files.push((FileFacts { name, table: id.table, day, rows, bytes, metrics }, part));
         }
         files.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
-        let (files, parts) = files.into_iter().unzip();
-        Ok((files, parts, total))
+        let (facts, parts) = files.into_iter().unzip();
+        Ok(MadeFiles { facts, parts })
+    }
+
+    fn name_of(&self, id: &FileId, stem: &str, kind: &str) -> String {
+        let day = Date::from_days(id.day).unwrap_or(Date::FIRST);
+        let number = if id.schema == 0 { String::new() } else { format!(".{}", id.schema + 1) };
+        let folder = match &self.tables {
+            Some((namespace, _)) => format!("{}/data", folder_of(namespace, &id.table)),
+            None => table_folder(&id.table),
+        };
+        format!("{folder}/day={day}/{stem}{number}{kind}.parquet")
     }
 }
 
@@ -249,12 +321,6 @@ impl Drop for Writers {
         // Files that are in the lake are no longer here. The others only occupy space.
         drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-fn name_of(id: &FileId, stem: &str, kind: &str) -> String {
-    let day = Date::from_days(id.day).unwrap_or(Date::FIRST);
-    let number = if id.schema == 0 { String::new() } else { format!(".{}", id.schema + 1) };
-    format!("{}/day={day}/{stem}{number}{kind}.parquet", table_folder(&id.table))
 }
 
 #[cfg(test)]

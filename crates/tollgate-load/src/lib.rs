@@ -47,10 +47,13 @@ pub use query::{
     Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue, ReadAnswer,
     ReadColumn, ReadError, ReadKind, read_postgres,
 };
+pub use tollgate_lake::Partition;
+
 pub use sink::{
-    DeclaredStreams, Duplicates, ItemRow, KafkaOptions, LakePlace, LoadExtent, LoadFrom, LostTable,
-    ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN, Sink,
-    SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, TopicReport, hide_password, topic_reports,
+    CatalogPlace, DeclaredStreams, Duplicates, IcebergOptions, ItemRow, KafkaOptions, LakePlace, LoadExtent,
+    LoadFrom, LostTable, ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl, ReadItem, Retried,
+    STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, TopicReport,
+    hide_password, topic_reports,
 };
 pub use topic::{
     PartitionAccount, SentAccount, TopicAudit, TopicLoadCounts, TopicLoadOptions, TopicLoader, audit_topics,

@@ -28,6 +28,7 @@ mod place;
 mod pool;
 mod request_body;
 mod response_body;
+mod tables;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -31,12 +31,12 @@ fn written<'v>(
     let log = LogId::from_bytes([7; 16]);
     let mut writers = Writers::new(folder.to_owned(), 64 << 20);
     for n in 0..rows {
-        writers.row(schema, Date::FIRST, &row(n), (log, Sequence(n as u64 + 1))).unwrap();
+        writers.row(schema, 0, &row(n), (log, Sequence(n as u64 + 1))).unwrap();
     }
     let load = LoadName::Next { log, first: Sequence::FIRST };
-    let (files, parts, _) = writers.finish(load, Sequence(rows as u64), "digest").unwrap();
-    assert_eq!((files.len(), files[0].rows), (1, rows as u64));
-    SerializedFileReader::new(File::open(&parts[0]).unwrap()).unwrap()
+    let made = writers.finish(load, Sequence(rows as u64), "digest").unwrap();
+    assert_eq!((made.facts.len(), made.facts[0].rows), (1, rows as u64));
+    SerializedFileReader::new(File::open(&made.parts[0]).unwrap()).unwrap()
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_row_group_that_cannot_be_written_is_an_error_of_a_later_row() {
     let (log, schema) = (LogId::from_bytes([7; 16]), schema(&[("n", ColumnType::Int)]));
     // Each row is a row group.
     let mut writers = Writers::new(folder.path().join("missing"), 1);
-    let mut row = |n| writers.row(&schema, Date::FIRST, &[Value::Int(n)], (log, Sequence::FIRST));
+    let mut row = |n| writers.row(&schema, 0, &[Value::Int(n)], (log, Sequence::FIRST));
     // The bytes of short row groups gather before they are written.
     let error = (0..1_000).find_map(|n| row(n).err()).unwrap().to_string();
     assert!(error.contains("cannot write"), "{error}");

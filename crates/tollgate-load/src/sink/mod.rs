@@ -1,11 +1,14 @@
 //! Sinks, the places into which rows are loaded: the contract of a sink, code that all sinks share, SQLite,
-//! PostgreSQL, Kafka and Parquet.
+//! PostgreSQL, Kafka, Parquet and Iceberg.
 
 mod accounts;
 mod after;
+#[cfg(feature = "lake")]
+mod catalog_sql;
 mod contract;
 mod declared;
 mod duplicates;
+mod iceberg;
 mod item;
 mod json;
 mod kafka;
@@ -27,6 +30,7 @@ pub(crate) use contract::TopicSink;
 pub use contract::{LoadExtent, PlannedLoad, Sink};
 pub use declared::DeclaredStreams;
 pub use duplicates::Duplicates;
+pub use iceberg::{CatalogPlace, IcebergOptions};
 pub(crate) use item::{parse, with_value};
 pub use json::ItemRow;
 pub use kafka::{KafkaOptions, TopicReport, topic_reports};

@@ -10,6 +10,7 @@ use super::accounts::LogCounts;
 use super::after::AfterLoad;
 use super::contract::{Sink, TopicSink};
 use super::declared::DeclaredStreams;
+use super::iceberg::{self, IcebergOptions};
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
 use super::parquet::{self, LakeLeases, ParquetOptions};
@@ -85,6 +86,8 @@ pub enum SinkKind {
     Kafka(Box<KafkaOptions>),
     /// Parquet files in a folder or an object store.
     Parquet(Box<ParquetOptions>),
+    /// Tables of Iceberg in a folder or an object store.
+    Iceberg(Box<IcebergOptions>),
 }
 
 impl SinkKind {
@@ -92,7 +95,7 @@ impl SinkKind {
     pub const fn is_database(&self) -> bool {
         match self {
             Self::Sqlite { .. } | Self::Postgres(_) => true,
-            Self::Kafka(_) | Self::Parquet(_) => false,
+            Self::Kafka(_) | Self::Parquet(_) | Self::Iceberg(_) => false,
         }
     }
 }
@@ -120,6 +123,7 @@ impl SinkOptions {
             (SinkKind::Postgres(present), SinkKind::Postgres(new)) => present.moved_by(new),
             (SinkKind::Kafka(present), SinkKind::Kafka(new)) => present.moved_by(new),
             (SinkKind::Parquet(present), SinkKind::Parquet(new)) => present.moved_by(new),
+            (SinkKind::Iceberg(present), SinkKind::Iceberg(new)) => present.moved_by(new),
             _ => Some("another database"),
         }
     }
@@ -138,7 +142,7 @@ impl SinkOptions {
         Ok(Some(match &self.kind {
             SinkKind::Sqlite { path } => Box::new(SqliteSink::open(path, name, rules)?),
             SinkKind::Postgres(options) => Box::new(PostgresSink::open(options, name, rules)?),
-            SinkKind::Kafka(_) | SinkKind::Parquet(_) => return Ok(None),
+            SinkKind::Kafka(_) | SinkKind::Parquet(_) | SinkKind::Iceberg(_) => return Ok(None),
         }))
     }
 
@@ -150,6 +154,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
             SinkKind::Kafka(options) => Ok(Box::new(KafkaSink::open(options, &self.name, self.rejects_max)?)),
             SinkKind::Parquet(options) => parquet::open(options, &self.name, rules),
+            SinkKind::Iceberg(options) => iceberg::open(options, &self.name, rules),
         }
     }
 
@@ -160,6 +165,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => Ok(Box::new(PostgresLeases::open(options, &self.name, scope)?)),
             SinkKind::Kafka(_) => Ok(Box::new(NoLeases)),
             SinkKind::Parquet(options) => Ok(Box::new(LakeLeases::open(options, &self.name, scope)?)),
+            SinkKind::Iceberg(options) => Ok(Box::new(LakeLeases::open(&options.files, &self.name, scope)?)),
         }
     }
 
@@ -175,6 +181,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => postgres::check(options, taken),
             SinkKind::Kafka(options) => kafka::check(options, taken),
             SinkKind::Parquet(options) => parquet::check(options, &self.name, taken),
+            SinkKind::Iceberg(options) => iceberg::check(options, &self.name, taken),
         }
     }
 
@@ -197,6 +204,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => postgres::read_positions(options, &self.name),
             SinkKind::Kafka(options) => kafka::read_positions(options, &self.name),
             SinkKind::Parquet(options) => parquet::read_positions(options, &self.name),
+            SinkKind::Iceberg(options) => parquet::read_positions(&options.files, &self.name),
         }
     }
 
@@ -207,6 +215,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => postgres::read_counts(options, &self.name),
             SinkKind::Kafka(options) => kafka::read_counts(options, &self.name),
             SinkKind::Parquet(options) => parquet::read_counts(options, &self.name),
+            SinkKind::Iceberg(options) => parquet::read_counts(&options.files, &self.name),
         }
     }
 }

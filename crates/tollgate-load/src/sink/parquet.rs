@@ -20,6 +20,8 @@ mod sink;
 
 pub(super) use leases::LakeLeases;
 pub use options::{LakePlace, ParquetOptions};
+#[cfg(feature = "lake")]
+pub(super) use place::created_of;
 pub(super) use reading::{check, read_counts, read_positions};
 #[cfg(feature = "lake")]
 pub(super) use sink::ParquetSink;
@@ -30,7 +32,7 @@ pub(super) fn open(
     name: &str,
     rules: super::write_rules::WriteRules,
 ) -> Result<Box<dyn super::contract::Sink>, crate::error::SinkError> {
-    Ok(Box::new(ParquetSink::open(options, name, rules)?))
+    Ok(Box::new(ParquetSink::open(options, name, rules, None)?))
 }
 
 #[cfg(not(feature = "lake"))]

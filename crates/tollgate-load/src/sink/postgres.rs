@@ -13,6 +13,8 @@
 
 mod bisection;
 mod bookkeeping;
+#[cfg(feature = "lake")]
+mod catalog;
 mod chunk;
 mod claims;
 mod column_wire;
@@ -53,6 +55,8 @@ use session::Session;
 pub(crate) use session::connect;
 
 pub(crate) use bookkeeping::{read_counts, read_positions};
+#[cfg(feature = "lake")]
+pub(crate) use catalog::PostgresCatalog;
 pub(crate) use leases::PostgresLeases;
 pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use table::check;

@@ -2,11 +2,16 @@
 
 use std::fs;
 
+use crate::iceberg;
 use crate::site::Site;
 
 #[test]
 fn a_gap_that_is_found_again_becomes_a_file_of_its_own() {
-    let site = Site::new();
+    find_again(&Site::new());
+    find_again(&iceberg::site());
+}
+
+fn find_again(site: &Site) {
     let log = site.write(600);
     let segments = site.segments(log);
     let hidden = segments[2].clone();
@@ -38,7 +43,11 @@ fn a_gap_that_is_found_again_becomes_a_file_of_its_own() {
 
 #[test]
 fn records_that_an_operator_skips_are_given_up() {
-    let site = Site::new();
+    skip(&Site::new());
+    skip(&iceberg::site());
+}
+
+fn skip(site: &Site) {
     let log = site.write(600);
     let hidden = site.segments(log)[2].clone();
     fs::remove_file(&hidden).unwrap();

@@ -4,21 +4,28 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use tollgate_load::{LoadOptions, Loader, ParquetOptions, SinkKind, SinkOptions};
+use tollgate_load::{
+    CatalogPlace, IcebergOptions, LoadOptions, Loader, ParquetOptions, SinkKind, SinkOptions,
+};
 use tollgate_log::DiskStorage;
 
+use crate::iceberg;
 use crate::logs::PATIENCE;
 use crate::site::Site;
 
 /// Names the folder of the site for the process that loads.
 const SITE: &str = "TOLLGATE_LAKE_SITE";
+/// Names the catalog for the process that loads, if the sink is of Iceberg.
+const CATALOG: &str = "TOLLGATE_LAKE_CATALOG";
 const ROWS: i64 = 400;
 /// System calls at which a loader is killed.
 const CALLS: &str = "renameat2,fsync,mkdir,openat,write,unlinkat";
+/// System calls of a catalog of SQLite.
+const CATALOG_CALLS: &str = "pwrite64,unlink";
 
 fn number_of(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -38,7 +45,7 @@ impl Random {
 }
 
 /// Starts a process that loads the site, and that is killed at a call if `kill` names one.
-fn start(site: &Path, kill: Option<(&str, u64)>) -> Child {
+fn start(site: &Site, kill: Option<(&str, u64)>) -> Child {
     let program = std::env::current_exe().unwrap();
     let mut command = match kill {
         None => Command::new(&program),
@@ -52,18 +59,36 @@ fn start(site: &Path, kill: Option<(&str, u64)>) -> Child {
     spawn(&mut command, site)
 }
 
-fn spawn(command: &mut Command, site: &Path) -> Child {
+fn spawn(command: &mut Command, site: &Site) -> Child {
+    if let Some(CatalogPlace::Sqlite(path)) = &site.catalog {
+        command.env(CATALOG, path);
+    }
     command.args(["--ignored", "--exact", "kills::a_process_loads_the_site", "--nocapture"]);
-    command.env(SITE, site).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command.env(SITE, site.folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Returns the names of the calls at which a loader of a site is killed.
+fn names_of_calls(site: &Site) -> Vec<&'static str> {
+    let own = if site.catalog.is_some() { CATALOG_CALLS } else { "" };
+    CALLS.split(',').chain(own.split(',')).filter(|call| !call.is_empty()).collect()
+}
+
+/// Removes everything that loads made.
+fn empty(site: &Site) {
+    drop(fs::remove_dir_all(site.lake()));
+    if let Some(CatalogPlace::Sqlite(path)) = &site.catalog {
+        let journal = path.with_extension("sqlite-journal");
+        [path, &journal].into_iter().for_each(|file| drop(fs::remove_file(file)));
+    }
 }
 
 /// Returns the calls of a whole load, each with the largest number of such calls that one thread makes.
 fn calls_of(site: &Site) -> Vec<(String, u64)> {
     let trace = site.folder.path().join("trace");
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-e", &format!("trace={CALLS}"), "-o"]).arg(&trace);
+    strace.args(["-f", "-qq", "-e", &format!("trace={}", names_of_calls(site).join(",")), "-o"]).arg(&trace);
     strace.arg(std::env::current_exe().unwrap());
-    assert!(!wait(spawn(&mut strace, site.folder.path())));
+    assert!(!wait(spawn(&mut strace, site)));
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for line in fs::read_to_string(&trace).unwrap().lines() {
         let mut words = line.split_whitespace();
@@ -95,7 +120,14 @@ fn a_process_loads_the_site() {
     let folder = PathBuf::from(folder);
     let parquet =
         ParquetOptions { file_bytes: Site::FILE_BYTES, ..ParquetOptions::in_folder(folder.join("lake")) };
-    let sink = SinkOptions::new("lake", SinkKind::Parquet(Box::new(parquet)));
+    let kind = match std::env::var(CATALOG) {
+        Err(_) => SinkKind::Parquet(Box::new(parquet)),
+        Ok(path) => {
+            let options = IcebergOptions::new(parquet, CatalogPlace::Sqlite(path.into()));
+            SinkKind::Iceberg(Box::new(IcebergOptions { namespace: "web".to_owned(), ..options }))
+        }
+    };
+    let sink = SinkOptions::new("lake", kind);
     let options = LoadOptions::new(folder.join("log"), sink);
     Loader::start(options, Arc::new(DiskStorage), None).unwrap().finish(PATIENCE).unwrap();
 }
@@ -107,35 +139,44 @@ fn contents(site: &Site) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Returns a site, and the files that a load without a fault makes of it.
-fn site() -> (Site, BTreeMap<String, Vec<u8>>) {
-    let site = Site::new();
+fn loaded(site: Site) -> (Site, BTreeMap<String, Vec<u8>>) {
     site.write(ROWS);
     site.load();
     let expected = contents(&site);
     assert!(expected.len() > 2);
-    fs::remove_dir_all(site.lake()).unwrap();
+    empty(&site);
     (site, expected)
 }
 
 #[test]
 fn a_loader_that_is_killed_at_any_call_brings_each_record_once() {
+    kill_loaders(Site::new());
+}
+
+#[test]
+fn a_loader_of_tables_that_is_killed_at_any_call_brings_each_record_once() {
+    let site = kill_loaders(iceberg::site());
+    iceberg::check_engines(&site, ROWS.cast_unsigned());
+}
+
+fn kill_loaders(site: Site) -> Site {
     let (rounds, seed) = (number_of("TOLLGATE_LAKE_ROUNDS", 12), number_of("TOLLGATE_SEED", 1));
-    let (site, expected) = site();
+    let (site, expected) = loaded(site);
     let calls = calls_of(&site);
-    assert_eq!(calls.len(), CALLS.split(',').count(), "{calls:?}");
+    assert_eq!(calls.len(), names_of_calls(&site).len(), "{calls:?}");
     let mut killed = 0;
     for round in 0..rounds {
         let mut random = Random(seed.wrapping_add(round));
-        drop(fs::remove_dir_all(site.lake()));
+        empty(&site);
         for turn in 0..=random.below(3) {
             let (call, count) = &calls[usize::try_from(random.below(calls.len() as u64)).unwrap()];
-            let process = start(site.folder.path(), Some((call, 1 + random.below(*count))));
+            let process = start(&site, Some((call, 1 + random.below(*count))));
             // Another loader runs beside it in a third of the later turns.
-            let beside = (turn > 0 && random.below(3) == 0).then(|| start(site.folder.path(), None));
+            let beside = (turn > 0 && random.below(3) == 0).then(|| start(&site, None));
             killed += u64::from(wait(process));
             beside.map(wait);
         }
-        assert!(!wait(start(site.folder.path(), None)));
+        assert!(!wait(start(&site, None)));
         site.check_all(ROWS);
         assert!(contents(&site) == expected, "round {round} of seed {seed} made other files");
         if rounds > 20 && round % 50 == 49 {
@@ -144,14 +185,24 @@ fn a_loader_that_is_killed_at_any_call_brings_each_record_once() {
     }
     println!("{rounds} rounds of seed {seed}, {killed} kills");
     assert!(killed >= rounds, "{killed} kills in {rounds} rounds");
+    site
 }
 
 #[test]
 fn two_loaders_at_once_make_the_same_files() {
-    let (site, expected) = site();
+    load_at_once(Site::new());
+}
+
+#[test]
+fn two_loaders_of_tables_at_once_make_the_same_files() {
+    load_at_once(iceberg::site());
+}
+
+fn load_at_once(site: Site) {
+    let (site, expected) = loaded(site);
     for round in 0..number_of("TOLLGATE_LAKE_ROUNDS", 12).min(100) {
-        drop(fs::remove_dir_all(site.lake()));
-        let processes: Vec<_> = (0..3).map(|_| start(site.folder.path(), None)).collect();
+        empty(&site);
+        let processes: Vec<_> = (0..3).map(|_| start(&site, None)).collect();
         processes.into_iter().for_each(|process| assert!(!wait(process)));
         site.check_all(ROWS);
         assert!(contents(&site) == expected, "round {round} made other files");
@@ -160,9 +211,9 @@ fn two_loaders_at_once_make_the_same_files() {
 
 #[test]
 fn loaders_that_disagree_about_the_size_of_files_bring_each_record_once() {
-    let (site, _) = site();
+    let (site, _) = loaded(Site::new());
     for round in 0..20 {
-        drop(fs::remove_dir_all(site.lake()));
+        empty(&site);
         let loaders: Vec<_> = [1, 20 << 10, 1 << 30]
             .map(|file_bytes| {
                 let mut sink = site.sink();

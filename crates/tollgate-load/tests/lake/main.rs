@@ -3,10 +3,14 @@
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../postgres/cluster.rs"]
+mod cluster;
+mod cut;
 mod files;
 mod gaps;
 #[path = "../../../tollgate-ship/tests/store/gateway.rs"]
 mod gateway;
+mod iceberg;
 mod kills;
 #[path = "../shared/logs.rs"]
 mod logs;
@@ -14,3 +18,4 @@ mod readers;
 mod rejects;
 mod site;
 mod store;
+mod tables;

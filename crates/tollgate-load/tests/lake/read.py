@@ -1,4 +1,4 @@
-"""Reads a table of a lake with DuckDB and with pyarrow, and prints what both say as JSON: read.py FOLDER TABLE."""
+"""Reads a table of a lake with DuckDB and pyarrow, and prints what both say as JSON: read.py FOLDER TABLE."""
 
 import json
 import sys

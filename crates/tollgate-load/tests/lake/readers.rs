@@ -10,16 +10,21 @@ use tollgate_value::{Date, Decimal, DecimalSize, TimeOfDay};
 use crate::logs::{add, column, hand_over};
 use crate::site::Site;
 
-/// The folder into which `make lake-readers` installs DuckDB and pyarrow.
-const READERS: &str = "../../target/tools/lake-readers-1";
+/// The folder into which `make lake-readers` installs DuckDB, pyarrow and pyiceberg.
+const READERS: &str = "../../target/tools/lake-readers-2";
 
 /// Reads a table of the lake with DuckDB and pyarrow.
 fn read(site: &Site, table: &str) -> Json {
+    python("read.py", &[site.lake().display().to_string(), table.to_owned()])
+}
+
+/// Runs a script that reads tables, and returns what it prints.
+pub(crate) fn python(script: &str, arguments: &[String]) -> Json {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readers = here.join(READERS);
+    let readers = std::env::var_os("TOLLGATE_LAKE_READERS").map_or_else(|| here.join(READERS), Into::into);
     assert!(readers.is_dir(), "{} is missing: run `make lake-readers`, which installs it", readers.display());
     let mut python = Command::new("python3");
-    python.env("PYTHONPATH", readers).arg(here.join("tests/lake/read.py")).arg(site.lake()).arg(table);
+    python.env("PYTHONPATH", readers).arg(here.join("tests/lake").join(script)).args(arguments);
     let output = python.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -29,9 +34,9 @@ fn sized(precision: u8, scale: u8) -> ColumnType {
     ColumnType::Decimal(DecimalSize::new(precision, scale))
 }
 
-#[test]
-fn other_engines_read_each_type_with_its_value() {
-    let site = Site::new();
+/// Writes a row of the stream `all` with a value of each type, and a row of nulls. Returns the number of
+/// columns.
+pub(crate) fn write_types(site: &Site) -> usize {
     let key = Column {
         name: "(key)".to_owned(),
         kind: ColumnType::Bytes,
@@ -89,18 +94,11 @@ fn other_engines_read_each_type_with_its_value() {
     hand_over(&mut appender);
     drop(appender);
     log.close().unwrap();
-    assert_eq!(site.load().rows, 2);
-    let found = read(&site, "all");
-    assert_eq!(
-        found["types"],
-        json!({
-            "bool": "BOOLEAN", "int": "BIGINT", "float": "DOUBLE", "text": "VARCHAR", "bytes": "BLOB",
-            "timestamp": "TIMESTAMP WITH TIME ZONE", "json": "VARCHAR", "uuid": "UUID", "inet": "VARCHAR",
-            "decimal": "VARCHAR", "small": "DECIMAL(12,2)", "wide": "DECIMAL(38,4)", "date": "DATE",
-            "time": "TIME", "ints": "BIGINT[]", "texts": "VARCHAR[]", "_key": "BLOB", "_log": "UUID",
-            "_seq": "BIGINT", "day": "DATE",
-        })
-    );
+    count
+}
+
+/// Checks both rows of the stream `all`, as texts.
+pub(crate) fn check_types(rows: &Json, count: usize) {
     let texts = [
         "true",
         "-9223372036854775808",
@@ -121,10 +119,29 @@ fn other_engines_read_each_type_with_its_value() {
         "key",
         "1",
     ];
-    assert_eq!(found["rows"][0], json!(texts));
+    assert_eq!(rows[0], json!(texts));
     let mut nulls = vec![Json::Null; count];
     nulls.push(json!("2"));
-    assert_eq!(found["rows"][1], json!(nulls));
+    assert_eq!(rows[1], json!(nulls));
+}
+
+#[test]
+fn other_engines_read_each_type_with_its_value() {
+    let site = Site::new();
+    let count = write_types(&site);
+    assert_eq!(site.load().rows, 2);
+    let found = read(&site, "all");
+    assert_eq!(
+        found["types"],
+        json!({
+            "bool": "BOOLEAN", "int": "BIGINT", "float": "DOUBLE", "text": "VARCHAR", "bytes": "BLOB",
+            "timestamp": "TIMESTAMP WITH TIME ZONE", "json": "VARCHAR", "uuid": "UUID", "inet": "VARCHAR",
+            "decimal": "VARCHAR", "small": "DECIMAL(12,2)", "wide": "DECIMAL(38,4)", "date": "DATE",
+            "time": "TIME", "ints": "BIGINT[]", "texts": "VARCHAR[]", "_key": "BLOB", "_log": "UUID",
+            "_seq": "BIGINT", "day": "DATE",
+        })
+    );
+    check_types(&found["rows"], count);
     assert_eq!((&found["count"], &found["arrow_count"]), (&json!(["2", "2"]), &json!(2)));
     let arrow = &found["arrow_types"];
     assert_eq!(arrow["timestamp"], json!("timestamp[us, tz=UTC]"));

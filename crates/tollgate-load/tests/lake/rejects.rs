@@ -3,11 +3,11 @@
 use tollgate_load::{ItemRow, SinkOptions};
 use tollgate_log::{Level, SchemaId, Value};
 
+use crate::iceberg;
 use crate::logs::{add, hand_over, visits};
 use crate::site::{Site, int, text};
 
-fn site() -> Site {
-    let site = Site::new();
+fn written(site: Site) -> Site {
     let log = site.open_log(&[visits()]);
     let mut appender = log.appender(|| {});
     for n in 0..20 {
@@ -28,7 +28,11 @@ fn site() -> Site {
 
 #[test]
 fn rejects_have_their_table_with_reason_and_item() {
-    let site = site();
+    find_rejects(&written(Site::new()));
+    find_rejects(&written(iceberg::site()));
+}
+
+fn find_rejects(site: &Site) {
     let status = site.load();
     assert_eq!((status.rows, status.rejects), (20, 4));
     let rejects = site.rows("tollgate_rejects");
@@ -42,7 +46,11 @@ fn rejects_have_their_table_with_reason_and_item() {
 
 #[test]
 fn a_retry_brings_rejects_that_fit_by_now_once() {
-    let site = site();
+    retry(&written(Site::new()));
+    retry(&written(iceberg::site()));
+}
+
+fn retry(site: &Site) {
     site.load();
     let sink = SinkOptions { declared: [visits()].into_iter().collect(), ..site.sink() };
     let read = |_: &str, item: &[u8]| match std::str::from_utf8(item).unwrap() {

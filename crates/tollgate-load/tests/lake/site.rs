@@ -10,13 +10,14 @@ use tempfile::TempDir;
 use tollgate_lake::parquet::file::reader::{FileReader, SerializedFileReader};
 use tollgate_lake::parquet::record::{Field, Row};
 use tollgate_load::{
-    Audit, FinishError, LakePlace, LoadOptions, LoadStatus, Loader, ParquetOptions, SinkKind, SinkOptions,
-    audit,
+    Audit, CatalogPlace, FinishError, IcebergOptions, LakePlace, LoadOptions, LoadStatus, Loader,
+    ParquetOptions, SinkKind, SinkOptions, audit,
 };
 use tollgate_log::{DiskStorage, Log, LogId, Schema, log_ids, segments};
 use tollgate_ship::ObjectStoreOptions;
 
 use crate::logs::{self, PATIENCE};
+use crate::tables;
 
 /// Size of the segments.
 const SEGMENT_BYTES: u64 = logs::SEGMENT_BYTES / 4;
@@ -28,6 +29,8 @@ pub(crate) struct Site {
     pub(crate) row_group_bytes: u64,
     /// The bucket of the lake, and the folder in which its server keeps the objects.
     pub(crate) bucket: Option<(ObjectStoreOptions, PathBuf)>,
+    /// The catalog, if the sink is of Iceberg.
+    pub(crate) catalog: Option<CatalogPlace>,
 }
 
 impl Site {
@@ -35,7 +38,7 @@ impl Site {
 
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        Self { folder, file_bytes: Self::FILE_BYTES, row_group_bytes: 64 << 20, bucket: None }
+        Self { folder, file_bytes: Self::FILE_BYTES, row_group_bytes: 64 << 20, bucket: None, catalog: None }
     }
 
     pub(crate) fn dir(&self) -> PathBuf {
@@ -59,7 +62,14 @@ impl Site {
     }
 
     pub(crate) fn sink(&self) -> SinkOptions {
-        SinkOptions::new("lake", SinkKind::Parquet(Box::new(self.parquet())))
+        let kind = match &self.catalog {
+            None => SinkKind::Parquet(Box::new(self.parquet())),
+            Some(catalog) => {
+                let options = IcebergOptions::new(self.parquet(), catalog.clone());
+                SinkKind::Iceberg(Box::new(IcebergOptions { namespace: "web".to_owned(), ..options }))
+            }
+        };
+        SinkOptions::new("lake", kind)
     }
 
     pub(crate) fn open_log(&self, schemas: &[Schema]) -> Log {
@@ -74,6 +84,7 @@ impl Site {
     pub(crate) fn options(&self, sink: SinkOptions) -> LoadOptions {
         let mut options = LoadOptions::new(self.dir(), sink);
         options.tuning.backoff_min = Duration::from_millis(2);
+        options.tuning.away_wait_max = PATIENCE;
         options
     }
 
@@ -85,8 +96,11 @@ impl Site {
         Loader::start(self.options(sink), Arc::new(DiskStorage), None).unwrap().finish(PATIENCE)
     }
 
-    /// Returns the names of all files of a table, in order.
+    /// Returns the names of all files of a table, in order. A catalog names the files of its tables.
     pub(crate) fn files(&self, table: &str) -> Vec<String> {
+        if let Some(catalog) = &self.catalog {
+            return tables::files(self, catalog, table);
+        }
         let mut files = Vec::new();
         let Ok(days) = fs::read_dir(self.lake().join(table)) else { return files };
         for day in days {
@@ -135,6 +149,17 @@ impl Site {
             assert_eq!(counts, (rows.cast_unsigned(), rows.cast_unsigned(), 0, 0), "{row:?}");
         }
         assert_eq!(audit.rows.len(), logs.len());
+    }
+
+    /// Checks that each record of logs with these numbers of rows is a row once.
+    pub(crate) fn check_counts(&self, rows: &[i64]) {
+        let mut counts: Vec<_> = rows.iter().map(|rows| (1..=*rows).collect::<Vec<_>>()).collect();
+        let mut found: Vec<_> = self.numbers("visits").into_values().collect();
+        counts.sort();
+        found.sort();
+        assert_eq!(found, counts);
+        let loaded: u64 = self.audit().rows.iter().map(|row| row.loaded).sum();
+        assert_eq!(loaded, rows.iter().sum::<i64>().cast_unsigned());
     }
 
     /// Returns the paths of the segments of a log.

@@ -22,6 +22,8 @@ pub enum Content<'a> {
     File(&'a Path),
     /// A text.
     Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
 }
 
 /// The text that is stored with an object.
@@ -36,7 +38,7 @@ pub enum ObjectText {
 }
 
 impl ObjectStore {
-    fn free_key(&self, name: &str) -> Result<Key, StoreError> {
+    pub(super) fn free_key(&self, name: &str) -> Result<Key, StoreError> {
         let key = Key::parse(self.options.place.below(name)).map_err(|error| error.to_string());
         key.map_err(|reason| StoreError::call("name", name)(ServiceError(reason)))
     }
@@ -63,6 +65,7 @@ impl ObjectStore {
         let payload = match content {
             Content::File(file) => read_file(file)?,
             Content::Text(text) => PutPayload::from(text.as_bytes().to_vec()),
+            Content::Bytes(bytes) => PutPayload::from(bytes.to_vec()),
         };
         let mut attributes = Attributes::new();
         if let Some(text) = text {
@@ -96,17 +99,8 @@ impl ObjectStore {
     /// # Errors
     /// The store does not answer, or the object has more bytes.
     pub fn object(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError> {
-        let key = self.free_key(name)?;
-        self.run("read", name, bytes_max, async {
-            let result = found(self.service.get(&key).await).map_err(failed("read", name))?;
-            let Some(result) = result else { return Ok(None) };
-            let mut text = Vec::new();
-            let mut pieces = pieces(result, "read", name, bytes_max)?;
-            while let Some(piece) = pieces.next().await? {
-                text.extend_from_slice(&piece);
-            }
-            Ok(Some(String::from_utf8_lossy(&text).into_owned()))
-        })
+        let bytes = self.object_bytes(name, bytes_max)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Writes an object to a new file. Returns false if there is no such object, and no file is created.

@@ -56,7 +56,7 @@ impl Awaited {
         match kind {
             SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => matches!(self, Self::Database),
             SinkKind::Kafka(_) => matches!(self, Self::Queue),
-            SinkKind::Parquet(_) => false,
+            SinkKind::Parquet(_) | SinkKind::Iceberg(_) => false,
         }
     }
 
@@ -181,7 +181,7 @@ impl AwaitedSink {
                 let takers: Vec<_> = sinks.iter().filter(is_taking).map(SinkConfig::name).collect();
                 let lake = sinks.iter().find(|sink| {
                     sink.options.taken.takes(&self.stream)
-                        && matches!(sink.options.kind, SinkKind::Parquet(_))
+                        && matches!(sink.options.kind, SinkKind::Parquet(_) | SinkKind::Iceberg(_))
                 });
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
@@ -207,7 +207,7 @@ impl AwaitedSink {
     /// Returns the fault of a sink of another kind than the replies wait for.
     fn of_another_kind(&self, name: &str, kind: &SinkKind) -> String {
         let (other, needed) = match kind {
-            SinkKind::Parquet(_) => return self.of_segments(name),
+            SinkKind::Parquet(_) | SinkKind::Iceberg(_) => return self.of_segments(name),
             SinkKind::Kafka(_) => ("a Kafka cluster", Ack::QUEUED),
             SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => ("a database", Ack::LOADED),
         };

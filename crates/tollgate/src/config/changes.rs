@@ -138,10 +138,14 @@ impl Config {
 
     /// Returns the connections to PostgreSQL, by key.
     fn connections(&self) -> BTreeMap<String, &PostgresUrl> {
-        let sinks = self.sinks.iter().map(|sink| ("sink", sink.name(), sink.connection()));
-        let databases = self.databases.iter().map(|base| ("database", base.name(), base.connection()));
-        let all = sinks.chain(databases);
-        all.filter_map(|(section, name, url)| Some((format!("{section}.{name}.postgres"), url?))).collect()
+        let sinks = self.sinks.iter().filter_map(|sink| {
+            let (key, url) = sink.connection()?;
+            Some((format!("sink.{}.{key}", sink.name()), url))
+        });
+        let databases = self.databases.iter().filter_map(|database| {
+            Some((format!("database.{}.postgres", database.name()), database.connection()?))
+        });
+        sinks.chain(databases).collect()
     }
 
     /// Returns the keys of signatures that are not shown, by the key of the configuration.
@@ -341,11 +345,16 @@ mod tests {
         let config = |password: &str| {
             let url = format!("\"postgres://me:{password}@db/app\"");
             format!(
-                "[sink.other]\npostgres = {url}\n[database.d]\npostgres = {url}\n[database.e]\nsqlite = \"/var/e\"\n"
+                "[sink.other]\npostgres = {url}\n[sink.tables.iceberg]\ncatalog = {url}\nwarehouse = \"/lake\"\n\
+                 [database.d]\npostgres = {url}\n[database.e]\nsqlite = \"/var/e\"\n"
             )
         };
         assert_eq!(changes(&config("old-secret"), &config("old-secret")), [""; 0]);
-        let expected = ["database.d.postgres: changed", "sink.other.postgres: changed"];
+        let expected = [
+            "database.d.postgres: changed",
+            "sink.other.postgres: changed",
+            "sink.tables.iceberg.catalog: changed",
+        ];
         assert_eq!(changes(&config("old-secret"), &config("new-secret")), expected);
     }
 

@@ -1,4 +1,4 @@
-//! The key `duplicates` of sinks that cannot remember the keys of rows: Kafka and Parquet.
+//! The key `duplicates` of sinks that cannot remember the keys of rows: Kafka, Parquet and Iceberg.
 
 use std::fmt;
 
@@ -36,6 +36,7 @@ pub(super) fn key_faults(options: &SinkOptions, streams: &[StreamSpec]) -> Vec<S
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return Vec::new(),
         SinkKind::Kafka(kafka) => (kafka.duplicates, "a topic"),
         SinkKind::Parquet(parquet) => (parquet.duplicates, "Parquet files"),
+        SinkKind::Iceberg(iceberg) => (iceberg.files.duplicates, "Parquet files"),
     };
     let keyed = streams.iter().filter(|stream| stream.key.is_some() && options.taken.takes(&stream.name));
     let refused = keyed.filter(|_| duplicates == Duplicates::Refuse);

@@ -41,6 +41,7 @@ mod files;
 mod fixed_reply;
 mod handler;
 mod hsts;
+mod iceberg;
 mod inside;
 mod kafka;
 mod keep;

@@ -11,7 +11,7 @@ use super::key::{keys, write};
 use super::path::{PathTo, check_path};
 use super::quoted::quoted_path;
 use super::section::{Section, Written};
-use super::ship_store::service;
+use super::ship_store::service_at;
 use super::units::{HOUR_MS, KIB, MIB, MINUTE_MS};
 use super::value::names;
 
@@ -66,10 +66,12 @@ const STORE_ONLY: [&str; 9] = [
     "proxy",
 ];
 
-/// The configuration of a Parquet sink.
+/// The configuration of the files of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lake {
     pub(super) options: ParquetOptions,
+    /// The key of the kind of the sink.
+    pub(super) kind: &'static str,
     /// The keys of a store as the file has them, before variables are replaced. So no secret is among them.
     written: Vec<(&'static str, String)>,
     /// The files of secrets, by their keys.
@@ -82,7 +84,7 @@ impl Lake {
         let secrets = self.secret_files.iter().map(|(key, path)| (*key, path.as_path()));
         let mut files: Vec<_> = secrets.collect();
         match &self.options.place {
-            LakePlace::Folder(folder) => files.push((PARQUET, folder)),
+            LakePlace::Folder(folder) => files.push((self.kind, folder)),
             LakePlace::Objects(_) => files.push((PARTS_DIR.name, &self.options.parts_dir)),
         }
         files
@@ -116,16 +118,27 @@ impl Lake {
 }
 
 /// Reads the keys of a sink with this place. Paths are relative to the first folder.
-pub(super) fn read(section: &mut Section<'_>, (folder, log_dir): (&Path, &Path)) -> Lake {
+pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Lake {
+    let place = section.text(PARQUET);
+    read_at(section, PARQUET, place, folders)
+}
+
+/// Reads the keys of files at a place, which the value of `kind` names.
+pub(super) fn read_at(
+    section: &mut Section<'_>,
+    kind: &'static str,
+    at: Option<Written<String>>,
+    (folder, log_dir): (&Path, &Path),
+) -> Lake {
     let name = section.name().to_owned();
     if !is_built_in() {
-        section.fault_of(PARQUET, without_writer(&name));
+        section.fault_of(kind, without_writer(kind, &name));
     }
-    let is_store = section.as_written(PARQUET).is_some_and(|text| text.contains("://"));
+    let is_store = at.as_ref().is_some_and(|text| text.value.contains("://"));
     let kept = STORE_ONLY.iter().filter_map(|key| Some((*key, section.as_written(key)?.to_owned())));
     let written = kept.collect();
     let (mut options, secret_files) = if is_store {
-        let (objects, secret_files) = service(section, PARQUET, folder);
+        let (objects, secret_files) = service_at(section, (kind, at), folder);
         let parts = section.text(PARTS_DIR.name).map(|parts| folder.join(parts.value));
         let parts = parts.unwrap_or_else(|| log_dir.join(PARTS));
         (ParquetOptions::new(LakePlace::Objects(Box::new(objects)), parts), secret_files)
@@ -136,15 +149,13 @@ pub(super) fn read(section: &mut Section<'_>, (folder, log_dir): (&Path, &Path))
                 section.text(key);
             }
         }
-        let place = format!("{PARQUET} in {name}");
-        let dir = section
-            .text(PARQUET)
-            .filter(|dir: &Written<String>| check_path(section, &place, dir, PathTo::Folder));
+        let place = format!("{kind} in {name}");
+        let dir = at.filter(|dir: &Written<String>| check_path(section, &place, dir, PathTo::Folder));
         (ParquetOptions::in_folder(dir.map_or_else(PathBuf::new, |dir| folder.join(dir.value))), Vec::new())
     };
     section.read(PARQUET_KEYS, &mut options);
     options.duplicates = duplicates::read(section);
-    Lake { options, written, secret_files }
+    Lake { options, kind, written, secret_files }
 }
 
 /// Whether the program has the writer of Parquet. Tests of the configuration need none.
@@ -152,9 +163,9 @@ const fn is_built_in() -> bool {
     cfg!(any(test, feature = "lake"))
 }
 
-fn without_writer(section: &str) -> String {
+fn without_writer(kind: &str, section: &str) -> String {
     format!(
-        "parquet in {section} needs a program with the feature lake: use a release, or build with \
+        "{kind} in {section} needs a program with the feature lake: use a release, or build with \
          `cargo build --features lake`"
     )
 }

@@ -3,8 +3,8 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    duplicates, files, fixed_reply, hsts, kafka, listen, log, otlp, parquet, proxy, route_limits, routes,
-    rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
+    duplicates, files, fixed_reply, hsts, iceberg, kafka, listen, log, otlp, parquet, proxy, route_limits,
+    routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -60,6 +60,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),
         ("sink", sinks),
+        ("sink.iceberg", facts(iceberg::ICEBERG_KEYS)),
         ("ship", ships),
         ("load", facts(sink::LOAD_KEYS)),
     ];

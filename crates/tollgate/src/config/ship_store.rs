@@ -205,8 +205,18 @@ pub(super) fn service(
     place_key: &'static str,
     folder: &Path,
 ) -> (ObjectStoreOptions, Vec<(&'static str, PathBuf)>) {
+    let place = section.text(place_key);
+    service_at(section, (place_key, place), folder)
+}
+
+/// Reads the place of objects from a text, which the value of `place_key` has, and the keys of its service.
+pub(super) fn service_at(
+    section: &mut Section<'_>,
+    (place_key, place): (&'static str, Option<Written<String>>),
+    folder: &Path,
+) -> (ObjectStoreOptions, Vec<(&'static str, PathBuf)>) {
     let name = section.name().to_owned();
-    let place = section.text(place_key).and_then(|text| match Place::parse(&text.value) {
+    let place = place.and_then(|text| match Place::parse(&text.value) {
         Ok(place) => Some(place),
         Err(error) => {
             section.fault_at(&text.span, format!("{place_key} in {name}: {error}"));

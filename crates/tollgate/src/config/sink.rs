@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_load::{
-    DeclaredStreams, LoadFrom, ParquetOptions, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
-    TableName, Taken, hide_password,
+    CatalogPlace, DeclaredStreams, LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName,
+    Taken, hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
@@ -15,6 +15,7 @@ use tollgate_server::StreamSpec;
 use super::denied::denial;
 use super::duplicates::key_faults;
 use super::fault::{Span, did_you_mean, stream_hint};
+use super::iceberg::{self, Iceberg};
 use super::kafka;
 use super::keep::Keep;
 use super::key::{keys, set_defaults, write};
@@ -47,6 +48,8 @@ keys! {
     kafka [KAFKA] = other("needed, or another of these", "`host:port`, or several with commas");
     /// The place of Parquet files: a folder, or a bucket with a prefix.
     parquet [PARQUET] = other("needed, or another of these", parquet::PLACE_ALLOWED);
+    /// Tables of Apache Iceberg: a catalog and a warehouse.
+    iceberg [ICEBERG] = other("needed, or another of these", iceberg::ALLOWED);
 }
 
 keys! {
@@ -141,8 +144,9 @@ pub(crate) struct SinkConfig {
     /// The connection to PostgreSQL, or the password for Kafka, as the file writes it. Variables are not
     /// replaced, because the value holds a password.
     written: String,
-    /// The place and the store of Parquet files.
+    /// The place and the store of files.
     lake: Option<Lake>,
+    iceberg: Option<Iceberg>,
 }
 
 impl SinkConfig {
@@ -152,20 +156,27 @@ impl SinkConfig {
     }
 
     fn new(name: String, kind: SinkKind) -> Self {
-        Self { options: SinkOptions::new(name, kind), written: String::new(), lake: None }
+        Self { options: SinkOptions::new(name, kind), written: String::new(), lake: None, iceberg: None }
     }
 
-    /// Returns the connection to its database, with the password. `None`: the database is a file.
-    pub(super) fn connection(&self) -> Option<&PostgresUrl> {
+    /// Returns the key of the connection to its database, and the connection with its password. `None`: the
+    /// database is a file.
+    pub(super) fn connection(&self) -> Option<(&'static str, &PostgresUrl)> {
         match &self.options.kind {
             SinkKind::Sqlite { .. } | SinkKind::Kafka(_) | SinkKind::Parquet(_) => None,
-            SinkKind::Postgres(postgres) => Some(&postgres.server),
+            SinkKind::Postgres(postgres) => Some((POSTGRES.name, &postgres.server)),
+            SinkKind::Iceberg(options) => match &options.catalog {
+                CatalogPlace::Postgres(server) => Some((iceberg::CATALOG_PATH, server)),
+                CatalogPlace::Sqlite(_) => None,
+            },
         }
     }
 
-    /// Returns the folder and the files of secrets of a Parquet sink, by their keys.
+    /// Returns the folder and the files of secrets of a sink of files, by their keys.
     pub(super) fn files_of_lake(&self) -> Vec<(&'static str, &Path)> {
-        self.lake.as_ref().map_or_else(Vec::new, Lake::files)
+        let mut files = self.lake.as_ref().map_or_else(Vec::new, Lake::files);
+        files.extend(self.iceberg.as_ref().and_then(Iceberg::catalog_file).map(|file| (ICEBERG.name, file)));
+        files
     }
 
     /// Returns the files with secrets of a Kafka sink, with their keys.
@@ -185,7 +196,7 @@ impl SinkConfig {
     pub(crate) fn sqlite(&self) -> Option<&Path> {
         match &self.options.kind {
             SinkKind::Sqlite { path } => Some(path),
-            SinkKind::Postgres(_) | SinkKind::Kafka(_) | SinkKind::Parquet(_) => None,
+            SinkKind::Postgres(_) | SinkKind::Kafka(_) | SinkKind::Parquet(_) | SinkKind::Iceberg(_) => None,
         }
     }
 }
@@ -198,6 +209,7 @@ impl fmt::Display for SinkConfig {
             SinkKind::Postgres(options) => options.server.fmt(f),
             SinkKind::Kafka(options) => write!(f, "kafka://{}", options.broker.brokers),
             SinkKind::Parquet(options) => options.place.fmt(f),
+            SinkKind::Iceberg(options) => options.files.place.fmt(f),
         }
     }
 }
@@ -328,7 +340,7 @@ fn check_without_database(
     match &sink.options.kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return,
         SinkKind::Kafka(_) => {}
-        SinkKind::Parquet(parquet) => check_place(sink, parquet, others, section),
+        SinkKind::Parquet(_) | SinkKind::Iceberg(_) => check_place(sink, others, section),
     }
     if sink.options.after_load.is_some() {
         section.fault_of(AFTER_LOAD.name, format!("after_load in {} needs a database", section.name()));
@@ -339,16 +351,16 @@ fn check_without_database(
 }
 
 /// Checks that no other sink has the place of these files.
-fn check_place(sink: &SinkConfig, parquet: &ParquetOptions, others: &[SinkConfig], section: &Section<'_>) {
-    let is_same = |other: &&SinkConfig| match &other.options.kind {
-        SinkKind::Parquet(other) => other.place.is_same(&parquet.place),
-        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) | SinkKind::Kafka(_) => false,
+fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) {
+    let Some(lake) = &sink.lake else { return };
+    let is_same = |other: &&SinkConfig| {
+        other.lake.as_ref().is_some_and(|other| other.options.place.is_same(&lake.options.place))
     };
     if let Some(other) = others.iter().find(is_same) {
-        let (name, other) = (sink.name(), other.name());
+        let (kind, name, other) = (lake.kind, sink.name(), other.name());
         let text =
-            format!("parquet in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place");
-        section.fault_of(PARQUET.name, text);
+            format!("{kind} in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place");
+        section.fault_of(kind, text);
     }
 }
 
@@ -364,7 +376,7 @@ pub(super) fn is_sink_name(name: &str) -> bool {
 }
 
 fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
-    let kinds = [SQLITE.name, POSTGRES.name, KAFKA.name, PARQUET.name];
+    let kinds = [SQLITE.name, POSTGRES.name, KAFKA.name, PARQUET.name, ICEBERG.name];
     let given: Vec<_> = kinds.into_iter().filter(|kind| section.has(kind)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
@@ -392,14 +404,20 @@ fn read(
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
     let postgres = postgres_at(section, &name, streams);
     let brokers = section.text(KAFKA.name);
-    let lake = section.has(PARQUET.name).then(|| parquet::read(section, (folder, log_dir)));
+    let (lake, iceberg) = match section.has(PARQUET.name) {
+        true => (Some(parquet::read(section, (folder, log_dir))), None),
+        false => iceberg::read(section, (folder, log_dir)).unzip(),
+    };
     let kind = match (postgres, brokers, &lake) {
         (Some(options), _, _) => SinkKind::Postgres(Box::new(options)),
         (None, Some(brokers), _) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers.value, folder))),
-        (None, None, Some(lake)) => SinkKind::Parquet(Box::new(lake.options.clone())),
+        (None, None, Some(lake)) => match &iceberg {
+            Some(iceberg) => SinkKind::Iceberg(Box::new(iceberg.options.clone())),
+            None => SinkKind::Parquet(Box::new(lake.options.clone())),
+        },
         (None, None, None) => SinkKind::Sqlite { path: file },
     };
-    SinkConfig { written, lake, ..SinkConfig::new(name, kind) }
+    SinkConfig { written, lake, iceberg, ..SinkConfig::new(name, kind) }
 }
 
 /// Reads a PostgreSQL sink. `None`: the sink is not PostgreSQL, or its address is refused.
@@ -507,9 +525,12 @@ pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::
             write(KINDS, &(), &[(KAFKA.name, Some(quoted(&kafka.broker.brokers)))], f)?;
             kafka::write_kafka(kafka, &sink.written, f)?;
         }
-        SinkKind::Parquet(_) => {
+        SinkKind::Parquet(_) | SinkKind::Iceberg(_) => {
             if let Some(lake) = &sink.lake {
-                write(KINDS, &(), &[(PARQUET.name, Some(lake.printed_place()))], f)?;
+                let place = lake.printed_place();
+                let value =
+                    sink.iceberg.as_ref().map_or_else(|| place.clone(), |tables| tables.printed(&place));
+                write(KINDS, &(), &[(lake.kind, Some(value))], f)?;
                 lake.write_keys(f)?;
             }
         }

@@ -31,7 +31,7 @@ pub(crate) fn run(
             SinkKind::Kafka(_) => {
                 bail!("sink {} is a Kafka cluster, which has no SQL: choose another sink", sink.name());
             }
-            SinkKind::Parquet(_) => {
+            SinkKind::Parquet(_) | SinkKind::Iceberg(_) => {
                 bail!(
                     "sink {} has Parquet files, which have no SQL: use an engine that reads them, such as \
                      DuckDB",

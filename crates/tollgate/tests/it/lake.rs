@@ -1,5 +1,5 @@
-//! A Parquet sink in a server, in `tollgate load`, and behind a store: the account is exact, and status and
-//! metrics have the files.
+//! Sinks of Parquet and of Iceberg in a server, in `tollgate load`, and behind a store: the account is exact,
+//! and status and metrics have the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,8 @@ use crate::program::{App, eventually, printed};
 use crate::sinks::{STREAMS, record};
 
 const LAKE: &str = "[sink.lake]\nparquet = \"lake\"\nfile_age = \"0ms\"\n";
+const TABLES: &str = "[sink.lake]\niceberg = { catalog = \"catalog.sqlite\", warehouse = \"lake\" }\n\
+                      file_age = \"0ms\"\n";
 
 /// Returns the paths of all files below a folder that end in this text, sorted.
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
@@ -41,7 +43,19 @@ fn committed(app: &App, stream: &str) -> u64 {
 
 #[test]
 fn a_server_writes_files_and_status_metrics_and_audit_agree() {
-    let app = App::new(&format!("{STREAMS}{LAKE}"), &[]);
+    write_in_server(LAKE);
+}
+
+#[test]
+fn a_server_writes_tables_and_status_metrics_and_audit_agree() {
+    let app = write_in_server(TABLES);
+    let lake = app.path().join("lake/tollgate");
+    assert!(!files(&lake.join("a/data"), ".parquet").is_empty());
+    assert!(!files(&lake.join("b/metadata"), ".metadata.json").is_empty());
+}
+
+fn write_in_server(sink: &str) -> App {
+    let app = App::new(&format!("{STREAMS}{sink}"), &[]);
     let server = app.start();
     let mut client = server.connect();
     record(&mut client, "/a", 0..3_000);
@@ -58,18 +72,24 @@ fn a_server_writes_files_and_status_metrics_and_audit_agree() {
     assert_eq!((committed(&app, "a"), committed(&app, "b")), (3_000, 500));
     let audit = app.succeed(&["audit"]);
     assert!(audit.contains("exact: "), "{audit}");
-    assert!(!files(&app.path().join("lake/a"), ".parquet").is_empty());
+    assert!(!files(&app.path().join("lake"), ".parquet").is_empty());
     assert!(files(&app.path().join("lake"), ".part").is_empty());
     let sql = app.run(&["sql", "SELECT 1"]);
     assert!(printed(&sql).contains("sink lake has Parquet files, which have no SQL"), "{}", printed(&sql));
+    app
 }
 
 #[test]
 fn segments_of_a_store_become_files_of_the_database_machine() {
+    load_from_store(LAKE);
+    load_from_store(TABLES);
+}
+
+fn load_from_store(sink: &str) {
     let fleet = Fleet::of(2);
     fleet.run(0, 0..1_000);
     fleet.run(1, 0..2_000);
-    let loader = App::new(LAKE, &[]);
+    let loader = App::new(sink, &[]);
     for _ in 0..2 {
         let output = loader.run(&["load", "--once", "--from", fleet.store()]);
         assert!(output.status.success(), "{}", printed(&output));
@@ -81,14 +101,22 @@ fn segments_of_a_store_become_files_of_the_database_machine() {
 
 #[test]
 fn loaders_of_a_pool_that_run_at_once_write_each_record_once() {
+    load_in_pool(LAKE);
+    load_in_pool(TABLES);
+}
+
+fn load_in_pool(sink: &str) {
     let fleet = Fleet::of(3);
     for machine in 0..3 {
         fleet.run(machine, 0..1_000);
     }
-    let loaders = [App::new(LAKE, &[]), App::new(LAKE, &[])];
-    // Both machines have the same lake.
-    let lake = loaders[0].path().join("lake");
-    loaders[1].configure(&LAKE.replace("\"lake\"", &format!("{:?}", lake.display().to_string())));
+    let loaders = [App::new(sink, &[]), App::new(sink, &[])];
+    // Both machines have the same lake and the same catalog.
+    let shared = |text: &str, name: &str| {
+        let path = loaders[0].path().join(name).display().to_string();
+        text.replace(&format!("{name:?}"), &format!("{path:?}"))
+    };
+    loaders[1].configure(&shared(&shared(sink, "lake"), "catalog.sqlite"));
     std::thread::scope(|scope| {
         for loader in &loaders {
             scope.spawn(|| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_lake::{
-    Counts, GapText, LoadName, Plan, RecordDigest, RejectRow, Streams, Writers, day_of, unfit,
+    Counts, GapText, LoadName, MadeFiles, Plan, RecordDigest, RejectRow, Streams, Writers, unfit,
 };
 use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Schema, Sequence};
 
@@ -25,7 +25,7 @@ pub(super) struct LakeChunk {
     /// The gap that it fills.
     pub(super) filled: Option<Gap>,
     pub(super) streams: Streams,
-    writers: Writers,
+    pub(super) writers: Writers,
     refusals: Refusals,
     counts: BTreeMap<String, Counts>,
     gaps: Vec<GapText>,
@@ -74,7 +74,6 @@ impl LakeChunk {
             self.node = Some(batch.node().to_owned());
         }
         let stamp_us = batch.stamp_us();
-        let day = day_of(stamp_us);
         let failed = || SinkError::lake("write a row");
         let mut run: Option<(&Arc<Schema>, u64)> = None;
         for (sequence, record) in batch.numbered() {
@@ -99,7 +98,7 @@ impl LakeChunk {
                         self.reject(stream, &refused, stamp_us, sequence)?;
                     }
                     None => {
-                        self.writers.row(record.schema, day, values, of).map_err(failed())?;
+                        self.writers.row(record.schema, stamp_us, values, of).map_err(failed())?;
                         match &mut run {
                             Some((schema, rows)) if Arc::ptr_eq(schema, record.schema) => *rows += 1,
                             _ => self.loaded(run.replace((record.schema, 1))),
@@ -158,20 +157,16 @@ impl LakeChunk {
         self.before.get_or_insert(first.before());
     }
 
-    /// Ends the files. Returns the plan of the load, with the files of this machine and their bytes.
-    pub(super) fn finish(
-        &mut self,
-        end: Position,
-        left: &[Gap],
-    ) -> Result<(Plan, Vec<std::path::PathBuf>, u64), SinkError> {
+    /// Ends the files. Returns the plan of the load, with the files of this machine.
+    pub(super) fn finish(&mut self, end: Position, left: &[Gap]) -> Result<(Plan, MadeFiles), SinkError> {
         let digest = std::mem::take(&mut self.digest).finish();
         let finished = self.writers.finish(self.load, end.last, &digest);
-        let (files, parts, bytes) = finished.map_err(SinkError::lake("finish a file"))?;
+        let made = finished.map_err(SinkError::lake("finish a file"))?;
         let mut plan = Plan::new(end, self.streams.clone());
         plan.before = self.before.unwrap_or_default().0;
         plan.digest = digest;
         plan.node = self.node.take();
-        plan.files = files;
+        plan.files = made.planned();
         plan.counts = std::mem::take(&mut self.counts);
         plan.gaps = std::mem::take(&mut self.gaps);
         plan.gaps.extend(left.iter().map(GapText::from));
@@ -184,7 +179,7 @@ impl LakeChunk {
             // A part of a planned gap can be read by now. It stays a gap until the plan is finished.
             (plan.gaps, plan.before) = (planned.gaps.clone(), planned.before);
         }
-        Ok((plan, parts, bytes))
+        Ok((plan, made))
     }
 }
 

@@ -78,7 +78,7 @@ impl Sink for ParquetSink {
         let Some(mut chunk) = self.chunk.take() else { return Ok(()) };
         for (_, schema) in batch.schemas() {
             if chunk.takes(schema.stream()) {
-                self.note(schema)?;
+                self.prepare(schema, &mut chunk.writers)?;
             }
         }
         chunk.write(batch)?;
@@ -166,6 +166,9 @@ impl Sink for ParquetSink {
 
     fn rollback(&mut self) {
         (self.chunk, self.planned) = (None, None);
+        if let Some(tables) = &mut self.tables {
+            tables.forget();
+        }
     }
 
     fn is_changed(&mut self) -> Result<bool, SinkError> {
@@ -173,7 +176,10 @@ impl Sink for ParquetSink {
     }
 
     fn tidy(&mut self, _: u64) -> Result<(), SinkError> {
-        Ok(())
+        match &mut self.tables {
+            Some(tables) => tables.tidy(&self.ledger),
+            None => Ok(()),
+        }
     }
 }
 
@@ -185,17 +191,17 @@ impl ParquetSink {
         end: Position,
         left: &[Gap],
     ) -> Result<StreamTallies, SinkError> {
-        let (plan, parts, bytes) = chunk.finish(end, left)?;
+        let (plan, made) = chunk.finish(end, left)?;
         let failed = || SinkError::lake("commit a load");
         if let Some(planned) = &chunk.planned {
             self.ledger.check_same(chunk.load, planned, &plan).map_err(failed())?;
         } else if !self.ledger.decide(chunk.load, &plan).map_err(failed())? {
             return Err(SinkError::Lost { log: chunk.log });
         }
-        self.ledger.publish(&plan, &parts).map_err(failed())?;
-        self.ledger.commit(chunk.load, &plan, bytes).map_err(failed())?;
+        self.publish(chunk.load, &plan, &made)?;
+        self.ledger.commit(chunk.load, &plan, made.bytes()).map_err(failed())?;
         let mut tallies = tallies_of(&plan);
-        tallies.files = (plan.files.len() as u64, bytes);
+        tallies.files = (plan.files.len() as u64, made.bytes());
         Ok(tallies)
     }
 }

@@ -78,7 +78,7 @@ impl Place for ObjectPlace {
     }
 }
 
-const fn created_of(created: tollgate_ship::Created) -> Created {
+pub(in crate::sink) const fn created_of(created: tollgate_ship::Created) -> Created {
     match created {
         tollgate_ship::Created::Stored => Created::Stored,
         tollgate_ship::Created::Exists => Created::Exists,

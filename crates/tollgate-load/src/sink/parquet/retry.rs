@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::value::RawValue;
-use tollgate_lake::{LakeError, LoadName, Plan, REJECTS, RecordDigest, Resolved, Streams, Writers};
-use tollgate_lake::{StoredReject as FileReject, day_of, read_rejects, unfit};
+use tollgate_lake::{LakeError, LoadName, MadeFiles, Plan, RecordDigest, Resolved, Streams, Writers};
+use tollgate_lake::{StoredReject as FileReject, read_rejects, unfit};
 use tollgate_log::{Column, LogId, Position, Schema, Sequence, Value};
 
 use super::sink::ParquetSink;
@@ -20,7 +20,7 @@ type Known = BTreeMap<(String, u64), Option<String>>;
 
 impl ParquetSink {
     /// Returns the rejects that are not rows, each with the reason of the last retry.
-    pub(super) fn open_rejects(&self) -> Result<Vec<FileReject>, SinkError> {
+    pub(super) fn open_rejects(&mut self) -> Result<Vec<FileReject>, SinkError> {
         let failed = || SinkError::lake("read the rejects");
         let mut known = Known::new();
         for retry in self.ledger.retries().map_err(failed())? {
@@ -39,21 +39,20 @@ impl ParquetSink {
         Ok(rejects)
     }
 
-    fn all_rejects(&self) -> Result<Vec<FileReject>, LakeError> {
-        let (place, prefix) = (self.ledger.place(), format!("{REJECTS}/"));
+    fn all_rejects(&mut self) -> Result<Vec<FileReject>, LakeError> {
+        let files = self.files_of_rejects()?;
+        let place = self.ledger.place();
         let mut rejects = Vec::new();
-        for day in place.folders(&prefix)? {
-            for name in place.list(&format!("{prefix}{day}/"), None)? {
-                let folder = self.new_folder().map_err(|error| LakeError::call("read", &name)(error))?;
-                let file = folder.join("rejects");
-                let read = place.fetch(&name, &file).and_then(|is_there| match is_there {
-                    true => read_rejects(&file),
-                    false => Ok(Vec::new()),
-                });
-                // The copy only occupies space.
-                drop(fs::remove_dir_all(&folder));
-                rejects.extend(read?);
-            }
+        for name in files {
+            let folder = self.new_folder().map_err(|error| LakeError::call("read", &name)(error))?;
+            let file = folder.join("rejects");
+            let read = place.fetch(&name, &file).and_then(|is_there| match is_there {
+                true => read_rejects(&file),
+                false => Ok(Vec::new()),
+            });
+            // The copy only occupies space.
+            drop(fs::remove_dir_all(&folder));
+            rejects.extend(read?);
         }
         Ok(rejects)
     }
@@ -93,8 +92,7 @@ impl ParquetSink {
     ) -> Result<Vec<Fate>, SinkError> {
         let failed = || SinkError::lake("retry rejects");
         let load = self.ledger.next_retry().map_err(failed())?;
-        let memory = usize::try_from(self.options.row_group_bytes).unwrap_or(usize::MAX);
-        let mut writers = Writers::new(self.new_folder()?, memory);
+        let mut writers = self.writers()?;
         let (mut resolved, mut fates, mut digest) = (Vec::new(), Vec::new(), RecordDigest::default());
         for reject in rejects {
             let tried = self.row(&mut writers, reject, read)?;
@@ -116,10 +114,9 @@ impl ParquetSink {
         }
         let mut plan = Plan::new(Position { last: Sequence(0), chain: None }, Streams::All);
         plan.digest = digest.finish();
-        let finished = writers.finish(load, Sequence(0), &plan.digest).map_err(failed())?;
-        let (files, parts, bytes) = finished;
-        (plan.files, plan.resolved) = (files, resolved);
-        self.commit_retry(load, &plan, planned, &parts, bytes)?;
+        let made = writers.finish(load, Sequence(0), &plan.digest).map_err(failed())?;
+        (plan.files, plan.resolved) = (made.planned(), resolved);
+        self.commit_retry(load, &plan, planned, &made)?;
         Ok(fates)
     }
 
@@ -128,8 +125,7 @@ impl ParquetSink {
         load: LoadName,
         plan: &Plan,
         planned: Option<&Plan>,
-        parts: &[std::path::PathBuf],
-        bytes: u64,
+        made: &MadeFiles,
     ) -> Result<(), SinkError> {
         let failed = || SinkError::lake("commit a retry");
         if let Some(planned) = planned {
@@ -139,8 +135,8 @@ impl ParquetSink {
             let reason = "another retry runs: wait for its end".to_owned();
             return Err(failed()(LakeError::Differs { name, reason }));
         }
-        self.ledger.publish(plan, parts).map_err(failed())?;
-        self.ledger.commit(load, plan, bytes).map_err(failed())
+        self.publish(load, plan, made)?;
+        self.ledger.commit(load, plan, made.bytes()).map_err(failed())
     }
 
     /// Adds the row of a reject. The inner error is the reason why there is none.
@@ -172,7 +168,7 @@ impl ParquetSink {
         if let Some(name) = item.keys().find(|name| find(&schema, name).is_none()) {
             return Ok(Err(format!("record has unknown fields: {name:?}")));
         }
-        self.note(&schema)?;
+        self.prepare(&schema, writers)?;
         let key = key.as_ref().map_or(Value::Null, |key| Value::Bytes(key.key().bytes));
         let of = (id_of(reject), Sequence(reject.sequence));
         let schema = std::sync::Arc::new(schema);
@@ -180,7 +176,7 @@ impl ParquetSink {
         Ok(
             match fill.with_row(schema.columns(), &[], &mut |values| match unfit(&schema, values) {
                 Some(reason) => Err(reason),
-                None => Ok(writers.row(&schema, day_of(reject.stamp_us), values, of)),
+                None => Ok(writers.row(&schema, reject.stamp_us, values, of)),
             }) {
                 Ok(Ok(written)) => {
                     written.map_err(SinkError::lake("write a row"))?;

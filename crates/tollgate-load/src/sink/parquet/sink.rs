@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_lake::{Ledger, LoadName, Plan, Streams, Writers};
+use tollgate_lake::{LakeError, Ledger, LoadName, MadeFiles, Plan, REJECTS, Streams, Writers};
 use tollgate_log::{DiskStorage, LogId, Position, Schema, Sequence, make_folder};
 
 use super::chunk::LakeChunk;
@@ -14,6 +14,7 @@ use super::place::open_ledger;
 use super::reading::{check_names, check_types, type_changed};
 use crate::error::SinkError;
 use crate::sink::declared::NameCase;
+use crate::sink::iceberg::LakeTables;
 use crate::sink::streams::Taken;
 use crate::sink::write_rules::WriteRules;
 
@@ -21,12 +22,14 @@ use crate::sink::write_rules::WriteRules;
 /// ended.
 const PARTS_AGE_MAX: Duration = Duration::from_hours(24);
 
-/// An open Parquet sink.
+/// An open Parquet sink, or an open Iceberg sink, whose files are of tables.
 pub(in crate::sink) struct ParquetSink {
     pub(super) options: ParquetOptions,
     pub(super) name: String,
     pub(super) rules: WriteRules,
     pub(super) ledger: Ledger,
+    /// The tables of an Iceberg sink.
+    pub(super) tables: Option<LakeTables>,
     pub(super) chunk: Option<LakeChunk>,
     /// Streams that the loader asked for last.
     pub(super) streams: Streams,
@@ -37,10 +40,17 @@ pub(in crate::sink) struct ParquetSink {
 }
 
 impl ParquetSink {
-    pub(super) fn open(options: &ParquetOptions, name: &str, rules: WriteRules) -> Result<Self, SinkError> {
+    /// Opens a sink. `tables` are the tables of an Iceberg sink.
+    pub(in crate::sink) fn open(
+        options: &ParquetOptions,
+        name: &str,
+        rules: WriteRules,
+        tables: Option<LakeTables>,
+    ) -> Result<Self, SinkError> {
         remove_old_parts(&options.parts_dir);
         Ok(Self {
             ledger: open_ledger(options, name)?,
+            tables,
             options: options.clone(),
             name: name.to_owned(),
             rules,
@@ -52,12 +62,53 @@ impl ParquetSink {
     }
 
     /// Begins a load.
-    pub(super) fn chunk(&self, log: LogId, load: LoadName) -> Result<LakeChunk, SinkError> {
-        let memory = usize::try_from(self.options.row_group_bytes).unwrap_or(usize::MAX);
-        let writers = Writers::new(self.new_folder()?, memory);
+    pub(super) fn chunk(&mut self, log: LogId, load: LoadName) -> Result<LakeChunk, SinkError> {
+        let writers = self.writers()?;
         let mut chunk = LakeChunk::new(log, load, writers, self.rules.rejects_max);
         chunk.streams = self.streams.clone();
         Ok(chunk)
+    }
+
+    /// Begins the files of a load.
+    pub(super) fn writers(&mut self) -> Result<Writers, SinkError> {
+        let memory = usize::try_from(self.options.row_group_bytes).unwrap_or(usize::MAX);
+        let writers = Writers::new(self.new_folder()?, memory);
+        match &mut self.tables {
+            Some(tables) => tables.begin(writers),
+            None => Ok(writers),
+        }
+    }
+
+    /// Prepares files and tables for the rows of a schema.
+    pub(super) fn prepare(&mut self, schema: &Schema, writers: &mut Writers) -> Result<(), SinkError> {
+        self.note(schema)?;
+        match &mut self.tables {
+            Some(tables) if !writers.has_ids(schema) => tables.prepare(schema, writers),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the files of a decided load into the lake, then into the tables.
+    pub(super) fn publish(&mut self, load: LoadName, plan: &Plan, made: &MadeFiles) -> Result<(), SinkError> {
+        let failed = || SinkError::lake("bring files into the lake");
+        self.ledger.publish(plan, &made.parts).map_err(failed())?;
+        match &mut self.tables {
+            Some(tables) => tables.append(load, plan, &made.facts).map_err(failed()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the names of all files with rejects.
+    pub(super) fn files_of_rejects(&mut self) -> Result<Vec<String>, LakeError> {
+        if let Some(tables) = &mut self.tables {
+            return tables.files(REJECTS);
+        }
+        let (place, prefix) = (self.ledger.place(), format!("{REJECTS}/"));
+        let mut files = Vec::new();
+        for day in place.folders(&prefix)? {
+            files.extend(place.list(&format!("{prefix}{day}/"), None)?);
+        }
+        Ok(files)
     }
 
     /// Makes a folder for the incomplete files of one load.

@@ -202,7 +202,7 @@ impl PostgresUrl {
     }
 
     /// Returns whether both addresses name the same database. Role and options may differ.
-    fn is_same_database(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_database(&self, other: &Self) -> bool {
         fn place(url: &PostgresUrl) -> (&[Host], &[IpAddr], &[u16], Option<&str>) {
             let config = &url.config;
             let database = config.get_dbname().or(config.get_user());

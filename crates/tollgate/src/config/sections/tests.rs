@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::CommandFactory;
-use tollgate_load::{ParquetOptions, PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
+use tollgate_load::{
+    CatalogPlace, IcebergOptions, ParquetOptions, PostgresOptions, PostgresUrl, SinkKind, SinkOptions,
+};
 use tollgate_log::LogOptions;
 use tollgate_server::{
     BackendOptions, CapacityLimits, ConnectionLimits, FilesSpec, HostOptions, PRESETS, ProxySpec, RequestIds,
@@ -225,6 +227,8 @@ fn options_without_a_configuration_have_the_defaults_of_the_tables() {
     let url = PostgresUrl::parse("host=a user=b").unwrap();
     check(sink::POSTGRES_KEYS, &PostgresOptions::new(url));
     check(parquet::PARQUET_KEYS, &ParquetOptions::in_folder(folder));
+    let catalog = CatalogPlace::Sqlite(folder.into());
+    check(iceberg::ICEBERG_KEYS, &IcebergOptions::new(ParquetOptions::in_folder(folder), catalog));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use super::*;
 #[test]
 fn faults_of_sinks_are_told() {
     let needed = |found| {
-        format!("needs one database, found {found}, allowed is one of sqlite, postgres, kafka, parquet")
+        format!(
+            "needs one database, found {found}, allowed is one of sqlite, postgres, kafka, parquet, iceberg"
+        )
     };
     check("[sink.main]\n", &[&format!("t.toml:1:1: [sink.main] {}", needed("none"))]);
     check(
@@ -200,4 +202,82 @@ fn each_mechanism_of_kafka_needs_its_own_proof() {
         let told: Vec<_> = told.iter().map(String::as_str).collect();
         check(&format!("{stream}{sink}{proof}"), &told);
     }
+}
+
+#[test]
+fn an_iceberg_sink_prints_without_its_password_and_reads_back() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    let with_url = |name: &str| (name == "URL").then(|| "postgres://me:pa55@db/app".to_owned());
+    for (catalog, shown) in [
+        ("${URL}", "catalog = \"${URL}\"".to_owned()),
+        ("postgres://me:pa55@db/app", "catalog = \"postgres://me:***@db/app\"".to_owned()),
+        ("c.sqlite", format!("catalog = {:?}", dir.path().join("c.sqlite").display().to_string())),
+    ] {
+        let text = format!(
+            "[sink.lake]\niceberg = {{ catalog = {catalog:?}, warehouse = \"lake\" }}\nfile_age = \"1m\"\n"
+        );
+        let config = resolve(&file, &text, &with_url).unwrap();
+        let printed = config.to_string();
+        let warehouse = format!("warehouse = {:?}", dir.path().join("lake").display().to_string());
+        let rest = "namespace = \"tollgate\", catalog_name = \"tollgate\", partition = \"day\", \
+                    snapshots_kept = \"5d\", orphans_kept = \"7d\" }\n";
+        let line = format!("iceberg = {{ {shown}, {warehouse}, {rest}");
+        assert!(printed.contains(&line), "{printed}");
+        assert!(printed.contains("file_age = \"1m\"") && !printed.contains("endpoint"), "{printed}");
+        assert!(!format!("{printed} {config:?} {}", config.sinks[0]).contains("pa55"));
+        assert_eq!(resolve(&file, &printed, &with_url).unwrap().to_string(), printed);
+    }
+}
+
+#[test]
+fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
+    let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let sink = |keys: &str| {
+        format!("{stream}[sink.lake]\niceberg = {{ catalog = \"c\", warehouse = \"w\"{keys} }}\n")
+    };
+    check(&sink(""), &[]);
+    check(&sink(", snapshots_kept = \"forever\", orphans_kept = \"1h\", partition = \"none\""), &[]);
+    check(
+        &format!("{stream}[sink.lake]\niceberg = {{ warehouse = \"w\" }}\n"),
+        &["t.toml:4:11: missing key \"catalog\" in iceberg of [sink.lake]"],
+    );
+    check(
+        &sink(", namespace = \"a.b\""),
+        &["t.toml:4:57: namespace in iceberg of [sink.lake] is \"a.b\", allowed are letters, digits and \
+             _, at most 255 bytes"],
+    );
+    check(
+        &sink(", orphans_kept = \"5m\""),
+        &["t.toml:4:60: orphans_kept in iceberg of [sink.lake] is \"5m\", allowed is a duration \
+           like \"7d\", 1h to 3650d, or \"forever\""],
+    );
+    check(
+        &sink("").replace("\"c\"", "\"https://rest\""),
+        &["t.toml:4:23: catalog in iceberg of [sink.lake]: it is the address of another service, allowed \
+           is the path of a file or postgres://..."],
+    );
+    check(
+        &sink("").replace("\"w\"", "\"az://c/p\""),
+        &["t.toml:4:40: warehouse in iceberg of [sink.lake] is \"az://c/p\", allowed is a path, s3:// or \
+           gs://: engines have no common address for Azure"],
+    );
+    // The faults of a sink of files are those of a Parquet sink.
+    let acked = sink("").replace("columns", "ack = \"loaded\"\ncolumns");
+    check(
+        &acked,
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but sink \"lake\" writes Parquet files of whole \
+             segments: use a sink with a database, or another level"],
+    );
+    let keyed = sink("").replace("columns", "key = \"request.id\"\ncolumns");
+    check(&format!("{keyed}duplicates = \"keep\"\n"), &[]);
+    check(
+        &keyed,
+        &["t.toml:4:1: [sink.lake] takes [stream.s], which has a key: Parquet files cannot find the rows \
+             of a retry. Set duplicates = \"keep\" in the sink, or take the stream from its streams"],
+    );
+    check(
+        &format!("{}[sink.two]\nparquet = \"w\"\n", sink("")),
+        &["t.toml:6:11: parquet in [sink.two] is the place of [sink.lake]: each sink needs its own place"],
+    );
 }

@@ -1,0 +1,401 @@
+//! The metadata file of a table (format version 2). It is kept as JSON, so that parts that another engine
+//! wrote stay as they are.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::partition::TIME_COLUMN;
+use super::types::{FieldIds, TableColumn, type_text};
+use crate::partition::Partition;
+
+const FORMAT_VERSION: i64 = 2;
+/// Number of earlier metadata files that a metadata file names.
+const VERSIONS_MAX: usize = 50;
+/// Properties of new tables. Engines use them when they write.
+const PROPERTIES: [(&str, &str); 4] = [
+    ("write.parquet.compression-codec", "zstd"),
+    ("write.metadata.delete-after-commit.enabled", "true"),
+    ("write.metadata.previous-versions-max", "50"),
+    // Spark and Flink would else shuffle rows before they write.
+    ("write.distribution-mode", "none"),
+];
+
+/// A snapshot that is to be added.
+#[derive(Debug, Clone)]
+pub(super) struct NewSnapshot {
+    pub(super) id: i64,
+    /// Address of its manifest list.
+    pub(super) list: String,
+    /// Counts and texts for people, with the number of added files, rows and bytes.
+    pub(super) summary: Vec<(&'static str, String)>,
+    pub(super) files: u64,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+/// The metadata of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Metadata {
+    json: Json,
+}
+
+impl Metadata {
+    /// Creates the metadata of a table without rows.
+    pub(super) fn new(address: &str, columns: &[TableColumn], partition: Partition, now_ms: i64) -> Self {
+        let mut last = 0;
+        let fields: Vec<_> = columns.iter().map(|column| column.to_field(&mut last)).collect();
+        let time = fields
+            .iter()
+            .find(|field| field["name"] == TIME_COLUMN)
+            .map_or(Json::Null, |field| field["id"].clone());
+        let spec = partition.to_fields(&time);
+        let properties: Map<_, _> =
+            PROPERTIES.iter().map(|(key, value)| ((*key).to_owned(), Json::from(*value))).collect();
+        let uuid = uuid::Builder::from_random_bytes(random()).into_uuid();
+        let json = json!({
+            "format-version": FORMAT_VERSION,
+            "table-uuid": uuid.to_string(),
+            "location": address,
+            "last-sequence-number": 0,
+            "last-updated-ms": now_ms,
+            "last-column-id": last,
+            "current-schema-id": 0,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+            "default-spec-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": spec}],
+            "last-partition-id": 999 + spec.len(),
+            "default-sort-order-id": 0,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "properties": properties,
+            "refs": {},
+            "snapshots": [],
+            "snapshot-log": [],
+            "metadata-log": [],
+            "statistics": [],
+            "partition-statistics": [],
+        });
+        Self { json }
+    }
+
+    /// Reads a metadata file.
+    ///
+    /// # Errors
+    /// The reason why this program cannot append to the table.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        let json: Json = serde_json::from_slice(bytes).map_err(|error| format!("has no JSON ({error})"))?;
+        match json["format-version"].as_i64() {
+            Some(FORMAT_VERSION) => Ok(Self { json }),
+            found => Err(format!(
+                "has format version {}, this program writes version {FORMAT_VERSION}",
+                found.unwrap_or_default()
+            )),
+        }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        self.json.to_string().into_bytes()
+    }
+
+    /// Returns the address of the table.
+    pub(super) fn address(&self) -> &str {
+        self.json["location"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn property(&self, key: &str) -> Option<&str> {
+        self.json["properties"][key].as_str()
+    }
+
+    pub(super) fn set_property(&mut self, key: &str, value: &str) {
+        self.json["properties"][key] = Json::from(value);
+    }
+
+    pub(super) fn updated_ms(&self) -> i64 {
+        self.json["last-updated-ms"].as_i64().unwrap_or_default()
+    }
+
+    pub(super) fn last_sequence(&self) -> i64 {
+        self.json["last-sequence-number"].as_i64().unwrap_or_default()
+    }
+
+    fn list(&self, key: &str) -> &[Json] {
+        self.json[key].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the current schema.
+    pub(super) fn schema(&self) -> &Json {
+        let current = &self.json["current-schema-id"];
+        self.list("schemas").iter().find(|schema| schema["schema-id"] == *current).unwrap_or(&Json::Null)
+    }
+
+    /// Returns the partition of new files, as a list of fields with the id of the partition.
+    pub(super) fn spec(&self) -> &Json {
+        let default = &self.json["default-spec-id"];
+        self.list("partition-specs").iter().find(|spec| spec["spec-id"] == *default).unwrap_or(&Json::Null)
+    }
+
+    pub(super) fn snapshots(&self) -> &[Json] {
+        self.list("snapshots")
+    }
+
+    /// Returns the current snapshot.
+    pub(super) fn snapshot(&self) -> Option<&Json> {
+        let current = self.json["current-snapshot-id"].as_i64()?;
+        self.snapshots().iter().find(|snapshot| snapshot["snapshot-id"] == current)
+    }
+
+    /// Returns the ids of columns. `None`: the table does not have all of them.
+    ///
+    /// # Errors
+    /// A column has another type, with the name, the type found, and the wanted one.
+    pub(super) fn ids_of(
+        &self,
+        columns: &[TableColumn],
+    ) -> Result<Option<FieldIds>, (String, String, String)> {
+        let fields = self.schema()["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut ids = FieldIds::new();
+        for column in columns {
+            let Some(field) = fields.iter().find(|field| field["name"] == column.name) else { continue };
+            let Some(id) = column.ids_in(field) else {
+                return Err((column.name.clone(), type_text(&field["type"]), column.type_text()));
+            };
+            ids.insert(column.name.clone(), id);
+        }
+        Ok((ids.len() == columns.len()).then_some(ids))
+    }
+
+    /// Adds the columns that the table lacks, in a schema of its own.
+    pub(super) fn add_columns(&mut self, columns: &[TableColumn]) {
+        let mut last = self.json["last-column-id"].as_i64().unwrap_or_default();
+        let mut schema = self.schema().clone();
+        let has = |fields: &[Json], name: &str| fields.iter().any(|field| field["name"] == name);
+        if let Some(fields) = schema["fields"].as_array_mut() {
+            for column in columns {
+                if !has(fields, &column.name) {
+                    fields.push(column.to_field(&mut last));
+                }
+            }
+        }
+        let ids = self.list("schemas").iter().filter_map(|schema| schema["schema-id"].as_i64());
+        let id = ids.max().unwrap_or_default() + 1;
+        schema["schema-id"] = id.into();
+        push(&mut self.json, "schemas", schema);
+        self.json["current-schema-id"] = id.into();
+        self.json["last-column-id"] = last.into();
+    }
+
+    /// Adds a snapshot to the branch `main`.
+    pub(super) fn append(&mut self, new: &NewSnapshot, now_ms: i64) {
+        let (sequence, parent) = (self.last_sequence() + 1, self.snapshot().cloned());
+        let total = |key: &str, more: u64| {
+            let before =
+                parent.as_ref().and_then(|parent| parent["summary"][key].as_str()?.parse::<u64>().ok());
+            Json::from((before.unwrap_or_default() + more).to_string())
+        };
+        let mut summary = json!({
+            "operation": "append",
+            "added-data-files": new.files.to_string(),
+            "added-records": new.rows.to_string(),
+            "added-files-size": new.bytes.to_string(),
+            "total-data-files": total("total-data-files", new.files),
+            "total-records": total("total-records", new.rows),
+            "total-files-size": total("total-files-size", new.bytes),
+            "total-delete-files": total("total-delete-files", 0),
+            "total-position-deletes": total("total-position-deletes", 0),
+            "total-equality-deletes": total("total-equality-deletes", 0),
+        });
+        for (key, value) in &new.summary {
+            summary[*key] = Json::from(value.as_str());
+        }
+        let mut snapshot = json!({
+            "snapshot-id": new.id,
+            "sequence-number": sequence,
+            "timestamp-ms": now_ms,
+            "manifest-list": new.list,
+            "summary": summary,
+            "schema-id": self.json["current-schema-id"],
+        });
+        if let Some(parent) = &parent {
+            snapshot["parent-snapshot-id"] = parent["snapshot-id"].clone();
+        }
+        push(&mut self.json, "snapshots", snapshot);
+        push(&mut self.json, "snapshot-log", json!({"timestamp-ms": now_ms, "snapshot-id": new.id}));
+        self.json["current-snapshot-id"] = new.id.into();
+        self.json["last-sequence-number"] = sequence.into();
+        self.json["refs"]["main"]["snapshot-id"] = new.id.into();
+        self.json["refs"]["main"]["type"] = "branch".into();
+    }
+
+    /// Removes snapshots older than `kept`, apart from the heads of branches and from tags.
+    pub(super) fn expire(&mut self, kept: Duration, now_ms: i64) {
+        let oldest = now_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        let heads: Vec<_> = self.json["refs"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(_, head)| head["snapshot-id"].clone())
+            .collect();
+        let is_kept = |snapshot: &Json| {
+            snapshot["timestamp-ms"].as_i64().is_none_or(|at| at >= oldest)
+                || heads.contains(&snapshot["snapshot-id"])
+        };
+        let (kept, expired): (Vec<_>, Vec<_>) = self.list("snapshots").iter().cloned().partition(is_kept);
+        if expired.is_empty() {
+            return;
+        }
+        let is_expired = |id: &Json| expired.iter().any(|snapshot| snapshot["snapshot-id"] == *id);
+        // The log of snapshots has no holes: it begins after the last entry whose snapshot is gone.
+        let log = self.list("snapshot-log");
+        let first =
+            log.iter().rposition(|entry| is_expired(&entry["snapshot-id"])).map_or(0, |last| last + 1);
+        let log = log.get(first..).unwrap_or_default().to_vec();
+        self.json["snapshot-log"] = Json::from(log);
+        for key in ["statistics", "partition-statistics"] {
+            let rest: Vec<_> =
+                self.list(key).iter().filter(|entry| !is_expired(&entry["snapshot-id"])).cloned().collect();
+            if self.json.get(key).is_some() {
+                self.json[key] = Json::from(rest);
+            }
+        }
+        self.json["snapshots"] = Json::from(kept);
+    }
+
+    /// Notes the metadata file from which this one was made, and the time.
+    pub(super) fn follow(&mut self, before: &str, now_ms: i64) {
+        let updated = self.updated_ms();
+        push(&mut self.json, "metadata-log", json!({"timestamp-ms": updated, "metadata-file": before}));
+        let log = self.list("metadata-log");
+        let log = log.get(log.len().saturating_sub(VERSIONS_MAX)..).unwrap_or_default().to_vec();
+        self.json["metadata-log"] = Json::from(log);
+        self.json["last-updated-ms"] = now_ms.max(updated).into();
+    }
+
+    /// Returns the addresses of all files that the metadata names itself.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let keys = [
+            ("metadata-log", "metadata-file"),
+            ("snapshots", "manifest-list"),
+            ("statistics", "statistics-path"),
+            ("partition-statistics", "statistics-path"),
+        ];
+        let of = |(list, key): (&str, &str)| {
+            let found = self.list(list).iter().filter_map(|entry| entry[key].as_str());
+            found.map(str::to_owned).collect::<Vec<_>>()
+        };
+        keys.into_iter().flat_map(of).collect()
+    }
+}
+
+fn push(json: &mut Json, key: &str, item: Json) {
+    match json[key].as_array_mut() {
+        Some(items) => items.push(item),
+        None => json[key] = Json::from(vec![item]),
+    }
+}
+
+/// Returns random bytes. Without any, the name of a file may be taken, and the commit is tried again.
+pub(super) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let _ = getrandom::fill(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_log::{ColumnType, ElementType};
+
+    use super::*;
+
+    fn column(name: &str, kind: ColumnType) -> TableColumn {
+        TableColumn { name: name.to_owned(), kind }
+    }
+
+    fn table() -> Metadata {
+        let columns = [column("a", ColumnType::Int), column(TIME_COLUMN, ColumnType::Timestamp)];
+        Metadata::new("file:///lake/n/t", &columns, Partition::Day, 5)
+    }
+
+    fn snapshot(id: i64) -> NewSnapshot {
+        let list = format!("file:///lake/n/t/metadata/{id}.avro");
+        NewSnapshot {
+            id,
+            list,
+            summary: vec![("tollgate.sink", "s".to_owned())],
+            files: 1,
+            rows: 2,
+            bytes: 3,
+        }
+    }
+
+    #[test]
+    fn columns_are_added_and_never_retyped() {
+        let mut table = table();
+        let list = column("l", ColumnType::Array(ElementType::Text));
+        let wanted = [column("a", ColumnType::Int), list.clone()];
+        assert_eq!(table.ids_of(&wanted), Ok(None));
+        table.add_columns(&wanted);
+        let ids = table.ids_of(&wanted).unwrap().unwrap();
+        assert_eq!((ids["a"].id, ids["l"]), (1, super::super::types::FieldId { id: 3, element: Some(4) }));
+        assert_eq!(table.schema()["schema-id"], 1);
+        assert_eq!(table.json["schemas"].as_array().unwrap().len(), 2);
+        let (name, found, wanted) = table.ids_of(&[column("a", ColumnType::Text)]).unwrap_err();
+        assert_eq!((name.as_str(), found.as_str(), wanted.as_str()), ("a", "long", "string"));
+        let (_, found, _) = table.ids_of(&[column("l", ColumnType::Text)]).unwrap_err();
+        assert_eq!(found, "list<string>");
+    }
+
+    #[test]
+    fn a_snapshot_has_the_totals_of_all_before_it() {
+        let mut table = table();
+        for id in 1..=3 {
+            table.append(&snapshot(id), 10 * id);
+            table.follow("m", 10 * id);
+        }
+        let last = table.snapshot().unwrap();
+        assert_eq!((&last["sequence-number"], &last["parent-snapshot-id"]), (&json!(3), &json!(2)));
+        assert_eq!(
+            (&last["summary"]["total-records"], &last["summary"]["tollgate.sink"]),
+            (&json!("6"), &json!("s"))
+        );
+        assert_eq!((table.updated_ms(), table.last_sequence()), (30, 3));
+        assert_eq!(Metadata::read(&table.to_bytes()), Ok(table));
+    }
+
+    #[test]
+    fn old_snapshots_expire_without_heads_and_tags() {
+        let mut table = table();
+        for id in 1..=5 {
+            table.append(&snapshot(id), 1_000 * id);
+        }
+        table.json["refs"]["tag"] = json!({"snapshot-id": 1, "type": "tag"});
+        table.json["statistics"] = json!([{"snapshot-id": 2, "statistics-path": "p"}]);
+        table.expire(Duration::from_millis(1_500), 5_000);
+        let ids: Vec<_> = table.snapshots().iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
+        assert_eq!(ids, [1, 4, 5]);
+        let log: Vec<_> =
+            table.list("snapshot-log").iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
+        assert_eq!((log, table.list("statistics").len()), (vec![4, 5], 0));
+        // The current snapshot stays at any age.
+        table.expire(Duration::ZERO, 100_000);
+        assert_eq!(table.snapshots().len(), 2);
+        assert_eq!(table.snapshot().unwrap()["snapshot-id"], 5);
+    }
+
+    #[test]
+    fn a_metadata_file_names_a_bounded_number_of_earlier_ones() {
+        let mut table = table();
+        for version in 0..60 {
+            table.follow(&version.to_string(), 0);
+        }
+        let addresses = table.addresses();
+        assert_eq!((addresses.len(), addresses[0].as_str()), (VERSIONS_MAX, "10"));
+    }
+
+    #[test]
+    fn another_format_version_is_refused_with_both_versions() {
+        let mut table = table();
+        table.json["format-version"] = 3.into();
+        let reason = Metadata::read(&table.to_bytes()).unwrap_err();
+        assert_eq!(reason, "has format version 3, this program writes version 2");
+    }
+}

@@ -1,0 +1,81 @@
+//! Removes files that no snapshot needs: of expired snapshots, of commits that lost, of programs that ended.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::catalog::TableName;
+use super::manifest::read_manifest;
+use super::tables::{Loaded, Tables};
+use super::warehouse::name_at;
+use crate::error::LakeError;
+use crate::names::LoadName;
+
+/// Tells whether a load of the sink is committed.
+pub type IsCommitted<'a> = dyn Fn(LoadName) -> Result<bool, LakeError> + 'a;
+
+impl Tables {
+    /// Removes the files of all tables of the namespace that are older than `age` and that no snapshot needs.
+    /// A file of a load that is not committed stays. Returns how many files were removed.
+    ///
+    /// # Errors
+    /// The catalog or the warehouse does not answer. Removed files stay removed.
+    pub fn sweep(&mut self, age: Duration, is_committed: &IsCommitted<'_>) -> Result<u64, LakeError> {
+        let namespace = self.options.namespace.clone();
+        let mut removed = 0;
+        for table in self.catalog.tables(&namespace)? {
+            removed +=
+                self.sweep_table(&TableName { namespace: namespace.clone(), table }, age, is_committed)?;
+        }
+        Ok(removed)
+    }
+
+    fn sweep_table(
+        &mut self,
+        name: &TableName,
+        age: Duration,
+        is_committed: &IsCommitted<'_>,
+    ) -> Result<u64, LakeError> {
+        let Some(folder) = self.load(name)?.map(|table| table.folder) else { return Ok(0) };
+        // The files are listed first. A file that a later commit adds is then in the metadata.
+        let found = self.objects.walk(&format!("{folder}/"))?;
+        let Some(table) = self.load(name)? else { return Ok(0) };
+        let needed = self.needed_files(&table)?;
+        let mut removed = 0;
+        for object in found {
+            if object.age <= age || needed.contains(&object.name) {
+                continue;
+            }
+            let file = object.name.rsplit('/').next().unwrap_or_default();
+            if let Some(load) = LoadName::of_file(file)
+                && !is_committed(load)?
+            {
+                continue;
+            }
+            self.objects.remove(&object.name)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Returns the names of all files that the snapshots of a table need.
+    fn needed_files(&self, table: &Loaded) -> Result<BTreeSet<String>, LakeError> {
+        let mut needed = BTreeSet::new();
+        let mut add = |address: &str| needed.extend(name_at(&*self.objects, address));
+        add(&table.location);
+        table.metadata.addresses().iter().for_each(|address| add(address));
+        let lists =
+            table.metadata.snapshots().iter().filter_map(|snapshot| snapshot["manifest-list"].as_str());
+        let mut manifests = BTreeSet::new();
+        for list in lists {
+            manifests.extend(self.read_list(list)?.into_iter().map(|manifest| manifest.address));
+        }
+        for manifest in manifests {
+            let files = read_manifest(&self.needed_at(&manifest)?);
+            let files = files.map_err(|reason| LakeError::Text { name: manifest.clone(), reason })?;
+            // A deleted file may be in an earlier snapshot, whose manifest then names it too.
+            files.iter().filter(|file| !file.is_deleted).for_each(|file| add(&file.address));
+            add(&manifest);
+        }
+        Ok(needed)
+    }
+}

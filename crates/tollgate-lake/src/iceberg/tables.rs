@@ -1,0 +1,350 @@
+//! The tables of one sink: created, given new columns, and appended to.
+//!
+//! A commit is one compare-and-set of the catalog. Before each try, the table is loaded, and its fence is
+//! compared with the load. So a commit whose answer is lost is found by the next try, and a loader with an
+//! old view of the table is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tollgate_value::Date;
+
+use super::catalog::{Catalog, TableName};
+use super::fence::{Fence, FencedLoad};
+use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
+use super::metadata::{Metadata, NewSnapshot, random};
+use super::metrics::FileMetrics;
+use super::partition::{Spec, TIME_COLUMN};
+use super::types::{FieldIds, TableColumn};
+use super::warehouse::{Objects, address_of, name_at};
+use crate::error::LakeError;
+use crate::names::{LoadName, table_folder};
+use crate::partition::Partition;
+use crate::plan::Plan;
+
+/// How often a commit is tried at once, while other programs commit to the same table.
+const TRIES_MAX: usize = 20;
+
+/// Options of the tables of a sink.
+#[derive(Debug, Clone)]
+pub struct TableOptions {
+    /// Name of the sink.
+    pub sink: String,
+    /// Namespace of the tables.
+    pub namespace: String,
+    /// How new tables are partitioned.
+    pub partition: Partition,
+    /// Age from which snapshots expire. `None`: they never do.
+    pub snapshots_kept: Option<Duration>,
+}
+
+/// A data file of a load.
+#[derive(Debug, Clone)]
+pub struct FileFacts {
+    /// Name of the file in the warehouse.
+    pub name: String,
+    /// Its table.
+    pub table: String,
+    /// The day of its rows.
+    pub day: Date,
+    /// Number of its rows.
+    pub rows: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Counts and bounds of its columns.
+    pub metrics: FileMetrics,
+}
+
+/// The tables of one sink.
+pub struct Tables {
+    pub(super) objects: Box<dyn Objects>,
+    pub(super) catalog: Box<dyn Catalog>,
+    pub(super) options: TableOptions,
+    /// The ids of all columns that were asked for, by table.
+    known: BTreeMap<String, FieldIds>,
+    /// Returns milliseconds since 1970.
+    clock: fn() -> i64,
+}
+
+/// A table at one version.
+pub(super) struct Loaded {
+    pub(super) location: String,
+    pub(super) metadata: Metadata,
+    /// Name of its folder in the warehouse.
+    pub(super) folder: String,
+}
+
+/// Returns the name of the folder of a table.
+pub(crate) fn folder_of(namespace: &str, table: &str) -> String {
+    format!("{}/{}", table_folder(namespace), table_folder(table))
+}
+
+impl Tables {
+    /// Creates the tables of a sink. Reads nothing.
+    pub fn new(
+        objects: Box<dyn Objects>,
+        catalog: Box<dyn Catalog>,
+        options: TableOptions,
+        clock: fn() -> i64,
+    ) -> Self {
+        Self { objects, catalog, options, known: BTreeMap::new(), clock }
+    }
+
+    /// Forgets the columns of tables, which another program may have changed.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    fn table(&self, table: &str) -> TableName {
+        TableName { namespace: self.options.namespace.clone(), table: table.to_owned() }
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// Loads a table as it is now.
+    pub(super) fn load(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
+        let Some(location) = self.catalog.location(name)? else { return Ok(None) };
+        let refused = |reason: String| LakeError::Table { table: name.to_string(), reason };
+        let outside = |address: &str| {
+            refused(format!("is at {address}, outside of the warehouse {}: move it", self.objects.address()))
+        };
+        let object = name_at(&*self.objects, &location).ok_or_else(|| outside(&location))?;
+        let bytes = self.needed(&object)?;
+        let metadata = Metadata::read(&bytes).map_err(refused)?;
+        let folder =
+            name_at(&*self.objects, metadata.address()).ok_or_else(|| outside(metadata.address()))?;
+        Ok(Some(Loaded { location, metadata, folder: folder.trim_end_matches('/').to_owned() }))
+    }
+
+    pub(super) fn needed(&self, object: &str) -> Result<Vec<u8>, LakeError> {
+        let missing = || LakeError::call("find", object)(std::io::Error::from(std::io::ErrorKind::NotFound));
+        self.objects.read(object)?.ok_or_else(missing)
+    }
+
+    /// Reads a file that metadata names.
+    pub(super) fn needed_at(&self, address: &str) -> Result<Vec<u8>, LakeError> {
+        match name_at(&*self.objects, address) {
+            Some(object) => self.needed(&object),
+            None => Err(LakeError::Text {
+                name: address.to_owned(),
+                reason: format!("outside of the warehouse {}", self.objects.address()),
+            }),
+        }
+    }
+
+    /// Stores a file of the folder `metadata` of a table under a name that no other file has.
+    fn store(&self, folder: &str, name: &str, bytes: &[u8]) -> Result<String, LakeError> {
+        let object = format!("{folder}/metadata/{name}");
+        self.objects.create(&object, bytes)?;
+        Ok(address_of(&*self.objects, &object))
+    }
+
+    fn store_metadata(&self, folder: &str, version: u64, metadata: &Metadata) -> Result<String, LakeError> {
+        self.store(folder, &format!("{version:05}-{}.metadata.json", unique()), &metadata.to_bytes())
+    }
+
+    /// Stores the next version of a table, and commits it. Returns false if the table has moved on.
+    fn commit(&mut self, name: &TableName, old: &Loaded, mut new: Metadata) -> Result<bool, LakeError> {
+        let now_ms = self.now_ms();
+        if let Some(kept) = self.options.snapshots_kept {
+            new.expire(kept, now_ms);
+        }
+        new.follow(&old.location, now_ms);
+        let address = self.store_metadata(&old.folder, version_of(&old.location) + 1, &new)?;
+        self.catalog.replace(name, &old.location, &address)
+    }
+
+    /// Makes a table with these columns, or adds the columns that it lacks. Returns the ids of the columns.
+    ///
+    /// # Errors
+    /// A column has another type, or the catalog or the warehouse does not answer.
+    pub fn ensure(&mut self, table: &str, columns: &[TableColumn]) -> Result<FieldIds, LakeError> {
+        if let Some(ids) = self.known.get(table)
+            && columns.iter().all(|column| ids.contains_key(&column.name))
+        {
+            return Ok(ids.clone());
+        }
+        let name = self.table(table);
+        for _ in 0..TRIES_MAX {
+            let Some(found) = self.load(&name)? else {
+                let folder = folder_of(&self.options.namespace, table);
+                let address = address_of(&*self.objects, &folder);
+                let metadata = Metadata::new(&address, columns, self.options.partition, self.now_ms());
+                let location = self.store_metadata(&folder, 0, &metadata)?;
+                self.catalog.add(&name, &location)?;
+                continue;
+            };
+            let ids = found.metadata.ids_of(columns).map_err(|(column, found, wanted)| {
+                LakeError::Retyped { table: name.to_string(), column, found, wanted }
+            })?;
+            if let Some(ids) = ids {
+                self.known.entry(table.to_owned()).or_default().extend(ids);
+                return Ok(self.known.get(table).cloned().unwrap_or_default());
+            }
+            let mut changed = found.metadata.clone();
+            changed.add_columns(columns);
+            self.commit(&name, &found, changed)?;
+        }
+        Err(busy(&name))
+    }
+
+    /// Brings the files of a load into their tables, each table by one commit. A table that has the load
+    /// already stays as it is.
+    ///
+    /// # Errors
+    /// The catalog or the warehouse does not answer. It is unknown which tables have the load. Or a table has
+    /// a part of the records.
+    pub fn append(&mut self, load: LoadName, plan: &Plan, files: &[FileFacts]) -> Result<(), LakeError> {
+        let fenced = FencedLoad::new(&self.options.sink, load, plan);
+        let tables: BTreeSet<_> = files.iter().map(|file| &file.table).collect();
+        for table in tables {
+            let files: Vec<_> = files.iter().filter(|file| file.table == *table).collect();
+            self.append_to(table, &fenced, &files)?;
+        }
+        Ok(())
+    }
+
+    fn append_to(&mut self, table: &str, load: &FencedLoad, files: &[&FileFacts]) -> Result<(), LakeError> {
+        let name = self.table(table);
+        for _ in 0..TRIES_MAX {
+            let Some(found) = self.load(&name)? else {
+                return Err(LakeError::call("find", &name.to_string())(std::io::Error::from(
+                    std::io::ErrorKind::NotFound,
+                )));
+            };
+            match load.check(found.metadata.property(&load.key)) {
+                Fence::Passed => return Ok(()),
+                Fence::Other(position) => return Err(decided_otherwise(&name, load, &position)),
+                Fence::Free => {}
+            }
+            let mut new = found.metadata.clone();
+            let snapshot = self.snapshot(&name, &found, load, files)?;
+            new.append(&snapshot, self.now_ms().max(found.metadata.updated_ms()));
+            new.set_property(&load.key, &load.value);
+            if self.commit(&name, &found, new)? {
+                return Ok(());
+            }
+        }
+        Err(busy(&name))
+    }
+
+    /// Stores the manifest and the manifest list of a snapshot that adds these files.
+    fn snapshot(
+        &self,
+        name: &TableName,
+        table: &Loaded,
+        load: &FencedLoad,
+        files: &[&FileFacts],
+    ) -> Result<NewSnapshot, LakeError> {
+        let refused = |reason: String| LakeError::Table { table: name.to_string(), reason };
+        let time = TableColumn { name: TIME_COLUMN.to_owned(), kind: tollgate_log::ColumnType::Timestamp };
+        let time =
+            table.metadata.ids_of(&[time]).ok().flatten().and_then(|ids| ids.get(TIME_COLUMN).copied());
+        let time =
+            time.ok_or_else(|| refused(format!("has no column {TIME_COLUMN}: add it, timestamptz")))?;
+        let spec = Spec::read(table.metadata.spec(), time.id).map_err(refused)?;
+        let files = files.iter().map(|file| self.data_file(file)).collect::<Result<Vec<_>, _>>()?;
+        // Other implementations read the id as a signed number.
+        let id = (u64::from_le_bytes(random()) >> 1).cast_signed();
+        let manifest = format!("{}-m0.avro", unique());
+        let address = address_of(&*self.objects, &format!("{}/metadata/{manifest}", table.folder));
+        let (bytes, entry) = write_manifest(&files, (id, &address), table.metadata.schema(), &spec);
+        self.store(&table.folder, &manifest, &bytes)?;
+        let mut entries = vec![entry];
+        entries.extend(self.manifests(&table.metadata)?);
+        let parent = table.metadata.snapshot().and_then(|parent| parent["snapshot-id"].as_i64());
+        let bytes = write_list(&entries, (id, parent, table.metadata.last_sequence() + 1));
+        let list = self.store(&table.folder, &format!("snap-{id}-{}.avro", unique()), &bytes)?;
+        Ok(NewSnapshot {
+            id,
+            list,
+            summary: vec![
+                ("tollgate.sink", self.options.sink.clone()),
+                ("tollgate.load", load.value.clone()),
+            ],
+            files: files.len() as u64,
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.bytes).sum(),
+        })
+    }
+
+    /// Returns a file with its bytes in the warehouse. Another version of this program may have written it.
+    fn data_file(&self, file: &FileFacts) -> Result<DataFile, LakeError> {
+        let bytes = self.objects.size(&file.name)?;
+        let missing =
+            || LakeError::call("find", &file.name)(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let bytes = bytes.ok_or_else(missing)?;
+        let mut metrics = file.metrics.clone();
+        if bytes != file.bytes {
+            metrics.groups.clear();
+        }
+        let address = address_of(&*self.objects, &file.name);
+        Ok(DataFile { address, day: file.day, rows: file.rows, bytes, metrics })
+    }
+
+    /// Returns the manifests of the current snapshot.
+    fn manifests(&self, metadata: &Metadata) -> Result<Vec<ManifestEntry>, LakeError> {
+        let Some(list) = metadata.snapshot().and_then(|snapshot| snapshot["manifest-list"].as_str()) else {
+            return Ok(Vec::new());
+        };
+        self.read_list(list)
+    }
+
+    pub(super) fn read_list(&self, address: &str) -> Result<Vec<ManifestEntry>, LakeError> {
+        let unread = |reason| LakeError::Text { name: address.to_owned(), reason };
+        read_list(&self.needed_at(address)?).map_err(unread)
+    }
+
+    /// Returns the names of the data files that a table has now.
+    ///
+    /// # Errors
+    /// The catalog or the warehouse does not answer, or rows of the table are deleted by files of their own.
+    pub fn files(&mut self, table: &str) -> Result<Vec<String>, LakeError> {
+        let name = self.table(table);
+        let Some(found) = self.load(&name)? else { return Ok(Vec::new()) };
+        let mut files = Vec::new();
+        for manifest in self.manifests(&found.metadata)? {
+            if manifest.has_deletes() {
+                let reason = "has files of deleted rows: rewrite its data files, then try again".to_owned();
+                return Err(LakeError::Table { table: name.to_string(), reason });
+            }
+            let address = &manifest.address;
+            let unread = |reason| LakeError::Text { name: address.clone(), reason };
+            for file in read_manifest(&self.needed_at(address)?).map_err(unread)? {
+                if !file.is_deleted {
+                    files.extend(name_at(&*self.objects, &file.address));
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+fn decided_otherwise(name: &TableName, load: &FencedLoad, position: &str) -> LakeError {
+    let reason = format!(
+        "has {} = {position}, this load has {}: another loader decided the load otherwise. Check whether the \
+         store refuses to create an object twice",
+        load.key, load.value
+    );
+    LakeError::Table { table: name.to_string(), reason }
+}
+
+fn busy(name: &TableName) -> LakeError {
+    LakeError::call("commit to", &name.to_string())(std::io::Error::other(format!(
+        "other programs committed first, {TRIES_MAX} times"
+    )))
+}
+
+/// Returns the version in the name of a metadata file.
+fn version_of(location: &str) -> u64 {
+    let file = location.rsplit('/').next().unwrap_or_default();
+    let digits = file.trim_start_matches('v').split(|letter: char| !letter.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
+/// Returns a part of a name that no other file has.
+fn unique() -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(random()).into_uuid()
+}

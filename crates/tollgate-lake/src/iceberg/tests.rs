@@ -1,0 +1,275 @@
+//! Commits to a table while the catalog loses answers and other programs commit.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tollgate_log::{Column, ColumnOrigin, ColumnType, LogId, Position, Schema, Sequence, Value};
+
+use super::{Catalog, FileFacts, FolderObjects, Objects, TableName, TableOptions, Tables};
+use crate::error::LakeError;
+use crate::folder::FolderPlace;
+use crate::names::LoadName;
+use crate::partition::Partition;
+use crate::place::{FileStamp, Place};
+use crate::plan::{Plan, Streams};
+use crate::table::table_columns;
+use crate::writers::Writers;
+
+/// What the catalog does at its next commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It commits, and its answer is lost.
+    Lost,
+    /// Another program commits first.
+    Beaten,
+    /// It does not commit.
+    Away,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    locations: BTreeMap<TableName, String>,
+    turns: Vec<Turn>,
+    commits: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct MemoryCatalog(Arc<Mutex<State>>);
+
+impl MemoryCatalog {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+fn away() -> LakeError {
+    LakeError::call("reach", "the catalog")(std::io::Error::from(std::io::ErrorKind::TimedOut))
+}
+
+impl Catalog for MemoryCatalog {
+    fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
+        Ok(self.state().locations.get(table).cloned())
+    }
+
+    fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError> {
+        let state = self.state();
+        let tables = state.locations.keys().filter(|table| table.namespace == namespace);
+        Ok(tables.map(|table| table.table.clone()).collect())
+    }
+
+    fn add(&mut self, table: &TableName, location: &str) -> Result<bool, LakeError> {
+        let mut state = self.state();
+        let is_new = !state.locations.contains_key(table);
+        state.locations.entry(table.clone()).or_insert_with(|| location.to_owned());
+        Ok(is_new)
+    }
+
+    fn replace(&mut self, table: &TableName, old: &str, new: &str) -> Result<bool, LakeError> {
+        let mut state = self.state();
+        let turn = state.turns.pop();
+        if turn == Some(Turn::Away) {
+            return Err(away());
+        }
+        if turn == Some(Turn::Beaten) || state.locations.get(table).map(String::as_str) != Some(old) {
+            return Ok(false);
+        }
+        state.locations.insert(table.clone(), new.to_owned());
+        state.commits += 1;
+        if turn == Some(Turn::Lost) { Err(away()) } else { Ok(true) }
+    }
+}
+
+struct Site {
+    folder: TempDir,
+    catalog: MemoryCatalog,
+    schema: Arc<Schema>,
+    log: LogId,
+}
+
+fn now_ms() -> i64 {
+    1_800_000_000_000
+}
+
+impl Site {
+    fn new() -> Self {
+        let column = |name: &str| Column {
+            name: name.to_owned(),
+            kind: ColumnType::Int,
+            origin: ColumnOrigin::Stored,
+        };
+        let schema = Arc::new(Schema::new("visits", vec![column("n")]).unwrap());
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            catalog: MemoryCatalog::default(),
+            schema,
+            log: LogId::random(),
+        }
+    }
+
+    fn objects(&self) -> FolderObjects {
+        FolderObjects::new(&self.folder.path().join("lake"))
+    }
+
+    fn tables(&self) -> Tables {
+        let options = TableOptions {
+            sink: "lake".to_owned(),
+            namespace: "web".to_owned(),
+            partition: Partition::Day,
+            snapshots_kept: Some(Duration::from_secs(3_600)),
+        };
+        Tables::new(Box::new(self.objects()), Box::new(self.catalog.clone()), options, now_ms)
+    }
+
+    /// Makes the file of a load, and gives it its name.
+    fn file(&self, tables: &mut Tables, first: u64, last: u64) -> (LoadName, Plan, Vec<FileFacts>) {
+        let parts = self.folder.path().join(format!("parts-{}", LogId::random()));
+        std::fs::create_dir_all(&parts).unwrap();
+        let mut writers = Writers::new(parts, 1 << 20).of_tables("web");
+        writers.set_ids("visits", tables.ensure("visits", &table_columns(&self.schema)).unwrap());
+        for sequence in first..=last {
+            let value = Value::Int(sequence.cast_signed());
+            writers
+                .row(&self.schema, 1_800_000_000_000_000, &[value], (self.log, Sequence(sequence)))
+                .unwrap();
+        }
+        let load = LoadName::Next { log: self.log, first: Sequence(first) };
+        let made = writers.finish(load, Sequence(last), "digest").unwrap();
+        let place = FolderPlace::new(self.folder.path().join("lake"));
+        for (file, part) in made.facts.iter().zip(&made.parts) {
+            let stamp = FileStamp { rows: file.rows, digest: "digest".to_owned() };
+            place.create_file(&file.name, part, &stamp).unwrap();
+        }
+        let plan = Plan::new(Position { last: Sequence(last), chain: Some(1) }, Streams::All);
+        (load, plan, made.facts)
+    }
+
+    fn append(&self, first: u64, last: u64) -> Result<(), LakeError> {
+        let mut tables = self.tables();
+        let (load, plan, files) = self.file(&mut tables, first, last);
+        tables.append(load, &plan, &files)
+    }
+
+    /// Returns the number of files and the number of rows that the table says it has.
+    fn totals(&self) -> (usize, String) {
+        let mut tables = self.tables();
+        let files = tables.files("visits").unwrap().len();
+        let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
+        let table = tables.load(&name).unwrap().unwrap();
+        let rows =
+            table.metadata.snapshot().unwrap()["summary"]["total-records"].as_str().unwrap().to_owned();
+        (files, rows)
+    }
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_found_by_the_next_try() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    site.catalog.state().turns = vec![Turn::Lost];
+    assert!(site.append(11, 20).unwrap_err().is_retriable());
+    for _ in 0..2 {
+        site.append(11, 20).unwrap();
+    }
+    assert_eq!((site.totals(), site.catalog.state().commits), ((2, "20".to_owned()), 2));
+}
+
+#[test]
+fn a_catalog_that_is_away_or_beaten_is_tried_again_with_the_table_of_that_time() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    site.catalog.state().turns = vec![Turn::Beaten; 5];
+    site.append(11, 20).unwrap();
+    site.catalog.state().turns = vec![Turn::Away];
+    assert!(site.append(21, 30).unwrap_err().is_retriable());
+    site.append(21, 30).unwrap();
+    assert_eq!(site.totals(), (3, "30".to_owned()));
+    site.catalog.state().turns = vec![Turn::Beaten; 100];
+    let error = site.append(31, 40).unwrap_err();
+    assert!(error.is_retriable(), "{error}");
+}
+
+#[test]
+fn a_committer_with_an_old_view_is_refused_or_finds_its_load() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    // Both loaders made the same file before one of them committed.
+    let mut tables = site.tables();
+    let (load, plan, files) = site.file(&mut tables, 11, 20);
+    site.append(11, 20).unwrap();
+    site.append(21, 30).unwrap();
+    tables.append(load, &plan, &files).unwrap();
+    assert_eq!(site.totals(), (3, "30".to_owned()));
+    // A loader that decided otherwise, in a store without conditions, is refused.
+    let error = site.append(21, 25).map(drop);
+    assert!(error.is_ok(), "its records are in the table: {error:?}");
+    let error = site.append(25, 40).unwrap_err();
+    assert!(!error.is_retriable() && error.to_string().contains("has tollgate.position.lake."), "{error}");
+    assert_eq!(site.totals(), (3, "30".to_owned()));
+}
+
+#[test]
+fn threads_that_commit_at_once_bring_each_load_once() {
+    let site = Site::new();
+    site.append(1, 1).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (mut tables, site) = (site.tables(), &site);
+            // All threads have the same loads, each of a log of its own.
+            scope.spawn(move || {
+                for number in 0..5 {
+                    let log = LogId::from_bytes([number + 1; 16]);
+                    let load = LoadName::Next { log, first: Sequence(1) };
+                    let (_, plan, files) =
+                        site.file(&mut tables, 100 + u64::from(number), 100 + u64::from(number));
+                    while let Err(error) = tables.append(load, &plan, &files) {
+                        assert!(error.is_retriable(), "thread {thread}: {error}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((site.totals(), site.catalog.state().commits), ((6, "6".to_owned()), 6));
+}
+
+#[test]
+fn a_sweep_removes_what_no_snapshot_needs_and_keeps_loads_that_are_not_committed() {
+    let site = Site::new();
+    for first in [1, 11, 21] {
+        site.catalog.state().turns = vec![Turn::Beaten; 2];
+        site.append(first, first + 9).unwrap();
+    }
+    let objects = site.objects();
+    let waiting = format!("web/visits/data/day=2027-01-15/{}-31-40.parquet", site.log);
+    let done = format!("web/visits/data/day=2027-01-15/{}-1-3.parquet", site.log);
+    for name in [&waiting, &done, "web/visits/data/other.parquet", "web/elsewhere/x"] {
+        objects.create(name, b"x").unwrap();
+    }
+    let mut tables = site.tables();
+    let is_committed = |load| Ok(!matches!(load, LoadName::Next { first, .. } if first.0 == 31));
+    assert_eq!(tables.sweep(Duration::from_secs(3_600), &is_committed).unwrap(), 0);
+    let removed = tables.sweep(Duration::ZERO, &is_committed).unwrap();
+    // Six commits lost: each has a metadata file, a manifest and a list. Two data files are of no snapshot.
+    assert_eq!(removed, 6 * 3 + 2);
+    let left = objects.walk("web/").unwrap();
+    let has = |name: &str| left.iter().any(|found| found.name == name);
+    assert!(has(&waiting) && has("web/elsewhere/x") && !has(&done) && !has("web/visits/data/other.parquet"));
+    assert_eq!(site.totals(), (3, "30".to_owned()));
+    site.append(31, 40).unwrap();
+    assert_eq!(tables.sweep(Duration::ZERO, &is_committed).unwrap(), 0);
+}
+
+#[test]
+fn a_new_column_is_added_and_another_type_is_refused() {
+    let mut site = Site::new();
+    site.append(1, 10).unwrap();
+    let column = |name: &str, kind| Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored };
+    site.schema = Arc::new(Schema::new("visits", vec![column("m", ColumnType::Int)]).unwrap());
+    site.append(11, 20).unwrap();
+    assert_eq!(site.totals(), (2, "20".to_owned()));
+    let schema = Schema::new("visits", vec![column("n", ColumnType::Text)]).unwrap();
+    let error = site.tables().ensure("visits", &table_columns(&schema)).unwrap_err();
+    assert_eq!(error.to_string(), "column \"n\" of table web.visits is long, the stream needs string");
+    assert!(!error.is_retriable());
+}

@@ -1,0 +1,65 @@
+//! Options of an Iceberg sink.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_lake::Partition;
+
+use crate::sink::parquet::ParquetOptions;
+use crate::sink::postgres::PostgresUrl;
+
+/// Options of an Iceberg sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IcebergOptions {
+    /// The warehouse, and how files are made.
+    pub files: ParquetOptions,
+    /// The database of the catalog.
+    pub catalog: CatalogPlace,
+    /// Name of the catalog in its database.
+    pub catalog_name: String,
+    /// Namespace of the tables.
+    pub namespace: String,
+    /// How new tables are partitioned.
+    pub partition: Partition,
+    /// Age from which snapshots expire. `None`: they never do.
+    pub snapshots_kept: Option<Duration>,
+    /// Age from which files that no snapshot needs are removed. `None`: they never are.
+    pub orphans_kept: Option<Duration>,
+}
+
+/// The database of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogPlace {
+    /// A file of SQLite. If the file is missing, the sink creates it.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database.
+    Postgres(Box<PostgresUrl>),
+}
+
+impl IcebergOptions {
+    /// Returns the default options.
+    pub fn new(files: ParquetOptions, catalog: CatalogPlace) -> Self {
+        Self {
+            files,
+            catalog,
+            catalog_name: "tollgate".to_owned(),
+            namespace: "tollgate".to_owned(),
+            partition: Partition::default(),
+            snapshots_kept: Some(Duration::from_hours(5 * 24)),
+            orphans_kept: Some(Duration::from_hours(7 * 24)),
+        }
+    }
+
+    /// Returns the option that makes `new` another place for rows and positions.
+    pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
+        let is_same = match (&self.catalog, &new.catalog) {
+            (CatalogPlace::Sqlite(path), CatalogPlace::Sqlite(new)) => path == new,
+            (CatalogPlace::Postgres(url), CatalogPlace::Postgres(new)) => url.is_same_database(new),
+            _ => false,
+        };
+        if !is_same || (&self.catalog_name, &self.namespace) != (&new.catalog_name, &new.namespace) {
+            return Some("another catalog or namespace");
+        }
+        self.files.moved_by(&new.files)
+    }
+}

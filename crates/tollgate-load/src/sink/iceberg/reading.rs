@@ -1,0 +1,16 @@
+//! Checks the streams of an Iceberg sink, without a change.
+
+use tollgate_log::Schema;
+
+use super::options::IcebergOptions;
+use crate::error::SinkError;
+use crate::sink::parquet;
+
+/// Checks whether tables can have the columns of these streams.
+pub(in crate::sink) fn check<'s>(
+    options: &IcebergOptions,
+    sink: &str,
+    schemas: impl Iterator<Item = &'s Schema>,
+) -> Result<(), SinkError> {
+    parquet::check(&options.files, sink, schemas)
+}

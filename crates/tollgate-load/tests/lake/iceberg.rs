@@ -1,0 +1,194 @@
+//! Tables of Iceberg: each record is in its table once, and other engines read it.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value as Json, json};
+use tollgate_load::{CatalogPlace, Loader, PostgresUrl};
+use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
+
+use crate::cluster::{Cluster, shared};
+use crate::cut::Cut;
+use crate::logs::{PATIENCE, add, column, hand_over};
+use crate::readers::{check_types, write_types};
+use crate::site::Site;
+use crate::tables;
+
+/// A site with tables in a catalog of SQLite.
+pub(crate) fn site() -> Site {
+    let site = Site::new();
+    let catalog = CatalogPlace::Sqlite(site.folder.path().join("catalog.sqlite"));
+    Site { catalog: Some(catalog), ..site }
+}
+
+/// A site with tables in a catalog of PostgreSQL, and the address of its database for other programs.
+fn site_in(cluster: &Cluster, port: u16) -> (Site, String) {
+    let database = cluster.database();
+    let url = |port| format!("postgres://tollgate@127.0.0.1:{port}/{database}");
+    let catalog = PostgresUrl::parse(&url(port)).unwrap();
+    let site = Site { catalog: Some(CatalogPlace::Postgres(Box::new(catalog))), ..Site::new() };
+    (site, url(cluster.port))
+}
+
+/// Returns the address of the catalog of SQLite, as SQLAlchemy writes it.
+pub(crate) fn address(site: &Site) -> String {
+    format!("sqlite:///{}", site.folder.path().join("catalog.sqlite").display())
+}
+
+/// Checks that each engine has each of the visits once.
+pub(crate) fn check_engines(site: &Site, rows: u64) {
+    check_counts(&tables::read(&address(site), site, "visits"), rows);
+}
+
+fn check_counts(found: &Json, rows: u64) {
+    assert_eq!(found["count"], json!([rows, rows]));
+    assert_eq!(found["duckdb_count"], json!([rows.to_string(), rows.to_string()]));
+    assert_eq!(found["summary"]["total-records"], json!(rows.to_string()));
+}
+
+#[test]
+fn other_engines_count_each_record_of_a_table_once() {
+    let site = site();
+    let log = site.write(500);
+    site.write(300);
+    assert_eq!(site.load().rows, 800);
+    let found = tables::read(&address(&site), &site, "visits");
+    check_counts(&found, 800);
+    assert_eq!(found["sum"], json!((0..500).sum::<i64>() + (0..300).sum::<i64>()));
+    assert_eq!(found["tables"], json!(["web.tollgate_rejects", "web.visits"]));
+    let files = site.files("visits");
+    let bytes = files.iter().map(|file| fs::metadata(site.lake().join(file)).unwrap().len());
+    assert_eq!((&found["files"], &found["file_rows"]), (&json!(files.len()), &json!(800)));
+    assert_eq!(found["file_bytes"], json!(bytes.sum::<u64>()));
+    // The filters of this scan match no file.
+    assert_eq!((&found["planned_none"], &found["planned_days"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        found["properties"][format!("tollgate.position.lake.{log}")].as_str().unwrap().split(':').next(),
+        Some("500")
+    );
+    assert_eq!((site.load().rows, site.files("visits")), (0, files));
+    site.check_counts(&[500, 300]);
+}
+
+#[test]
+fn other_engines_read_each_type_of_a_table_with_its_value() {
+    let site = site();
+    let count = write_types(&site);
+    assert_eq!(site.load().rows, 2);
+    let found = tables::read(&address(&site), &site, "all");
+    check_types(&found["rows"], count);
+    assert_eq!(
+        found["types"],
+        json!({
+            "bool": "boolean", "int": "long", "float": "double", "text": "string", "bytes": "binary",
+            "timestamp": "timestamptz", "json": "string", "uuid": "uuid", "inet": "string",
+            "decimal": "string", "small": "decimal(12, 2)", "wide": "decimal(38, 4)", "date": "date",
+            "time": "time", "ints": "list<long>", "texts": "list<string>", "_key": "binary", "_log": "uuid",
+            "_seq": "long", "_time": "timestamptz",
+        })
+    );
+    assert_eq!(found["duckdb_types"]["wide"], json!("DECIMAL(38,4)"));
+    assert_eq!(found["duckdb_types"]["_log"], json!("UUID"));
+    let bounds = &found["bounds"];
+    for (column, value) in [
+        ("bool", "True"),
+        ("int", "-9223372036854775808"),
+        ("float", "-0.5"),
+        ("text", "ä\n\""),
+        ("timestamp", "1700000000123456"),
+        ("small", "-12.30"),
+        ("wide", "12345678901234567890123.4567"),
+        ("date", "20784"),
+        ("time", "45296789000"),
+    ] {
+        assert_eq!(bounds[column], json!([value, value, 1]), "{column}");
+    }
+    // A long text has no upper bound. Lists have no bounds.
+    assert_eq!(bounds["_seq"], json!(["1", "2", 0]));
+    assert!(bounds["ints"].is_null(), "{bounds}");
+}
+
+#[test]
+fn a_new_column_is_in_the_table_and_a_type_never_changes() {
+    let site = site();
+    site.write(20);
+    site.load();
+    let write = |kind, value: Value<'_>| {
+        let schema = Schema::new("visits", vec![column("n", ColumnType::Int), column("more", kind)]).unwrap();
+        let log = site.open_log(&[schema]);
+        let mut appender = log.appender(|| {});
+        add(&mut appender, SchemaId(0), &[Value::Int(7), value]);
+        hand_over(&mut appender);
+        drop(appender);
+        log.close().unwrap();
+    };
+    write(ColumnType::Text, Value::Text("new"));
+    assert_eq!(site.load().rows, 1);
+    let found = tables::read(&address(&site), &site, "visits");
+    check_counts(&found, 21);
+    let more: Vec<_> =
+        found["rows"].as_array().unwrap().iter().filter(|row| row[3] == json!("new")).collect();
+    assert_eq!(more.len(), 1, "{}", found["rows"]);
+    write(ColumnType::Int, Value::Int(1));
+    let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
+    assert!(error.contains("a column never changes its type"), "{error}");
+}
+
+#[test]
+fn a_catalog_of_postgresql_has_the_tables_too() {
+    let (site, address) = site_in(shared(), shared().port);
+    site.write(400);
+    assert_eq!(site.load().rows, 400);
+    let address = address.replace("postgres://", "postgresql+psycopg2://");
+    check_counts(&tables::read(&address, &site, "visits"), 400);
+    site.check_all(400);
+}
+
+#[test]
+fn a_catalog_whose_answers_are_lost_after_its_commits_has_each_load_once() {
+    let cut = Cut::start(shared().port, 10);
+    let (mut site, _) = site_in(shared(), cut.port);
+    site.file_bytes = 1;
+    site.write(1_500);
+    site.load();
+    assert!(cut.lost.load(Ordering::SeqCst) >= 5, "{} answers were lost", cut.lost.load(Ordering::SeqCst));
+    site.check_all(1_500);
+}
+
+#[test]
+fn loaders_that_race_commit_each_load_once() {
+    let (mut site, _) = site_in(shared(), shared().port);
+    site.file_bytes = 1;
+    site.write(400);
+    site.write(200);
+    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
+    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
+    for loader in loaders {
+        loader.finish(PATIENCE).unwrap();
+    }
+    site.check_counts(&[400, 200]);
+}
+
+#[test]
+fn servers_that_share_tables_keep_the_commits_of_each_other() {
+    let (mut tables, _) = site_in(shared(), shared().port);
+    tables.file_bytes = 1;
+    let sites: Vec<_> = (0..4).map(|_| Site::new()).collect();
+    for site in &sites {
+        site.write(400);
+    }
+    let start =
+        |site: &Site| Loader::start(site.options(tables.sink()), Arc::new(DiskStorage), None).unwrap();
+    let loaders: Vec<_> = sites.iter().map(start).collect();
+    std::thread::scope(|scope| {
+        for loader in loaders {
+            scope.spawn(|| loader.finish(PATIENCE).unwrap());
+        }
+    });
+    let numbers = tables.numbers("visits");
+    assert_eq!(numbers.len(), sites.len());
+    for (log, found) in numbers {
+        assert_eq!(found, (1..=400).collect::<Vec<_>>(), "log {log}");
+    }
+}

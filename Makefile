@@ -34,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-spark lake-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -387,6 +387,20 @@ lake-test: tools versitygw lake-readers
 lake-crash: tools lake-readers
 	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake -- --nocapture killed_at_any_call
+
+# Spark reads tables of Iceberg, rewrites them, deletes rows and adds columns between loads. Needs Java 17 and 1 GiB of
+# disk space for Spark. The jars come from Maven Central, with the SHA-256 of tools/spark_jars.txt.
+LAKE_SPARK = target/tools/lake-spark-1
+lake-spark: lake-readers $(LAKE_SPARK)
+	$(CARGO) test --locked -p tollgate-load --features lake --test lake -- --ignored spark_changes
+$(LAKE_SPARK): tools/spark_jars.txt
+	@which java >/dev/null || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless; }
+	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
+	rm -rf $(LAKE_SPARK).part
+	tools/fetch_jars.py tools/spark_jars.txt $(LAKE_SPARK).part/jars
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+	  --target $(LAKE_SPARK).part/python pyspark==4.1.4
+	mv $(LAKE_SPARK).part $(LAKE_SPARK)
 
 # Rows per second into Parquet files, next to pyarrow with the same rows and settings. Scans by DuckDB of our files, next
 # to scans of files that DuckDB wrote. Needs 3 GiB of disk space.

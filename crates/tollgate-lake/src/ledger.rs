@@ -254,6 +254,11 @@ impl Ledger {
         commits.map(|name| self.needed(name, Plan::read)).collect()
     }
 
+    /// Returns the name of a short text of the sink.
+    pub fn note(&self, name: &str) -> String {
+        self.names.note(name)
+    }
+
     /// Returns whether a load is committed.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! STREAM/day=2026-11-27/retry-N.parquet                 rows of rejects that were retried
 //! tollgate_rejects/day=2026-11-27/LOG-FIRST-LAST.parquet
 //! _tollgate/SINK/sink                                   where the sink began
+//! _tollgate/SINK/swept                                  when unneeded files of tables were removed
 //! _tollgate/SINK/columns/STREAM/COLUMN                  the type of a column
 //! _tollgate/SINK/log/LOG/FIRST.plan, FIRST.commit       a load
 //! _tollgate/SINK/log/LOG/fill/FIRST-LAST.plan, .commit  the fill of a gap
@@ -123,7 +124,11 @@ impl Names {
     }
 
     pub(crate) fn sink(&self) -> String {
-        self.own("sink")
+        self.note("sink")
+    }
+
+    pub(crate) fn note(&self, name: &str) -> String {
+        self.own(name)
     }
 
     pub(crate) fn column(&self, stream: &str, column: &str) -> String {

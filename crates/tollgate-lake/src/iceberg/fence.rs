@@ -22,14 +22,24 @@ pub(super) enum Fence {
 pub(super) struct FencedLoad {
     pub(super) key: String,
     pub(super) value: String,
-    load: LoadName,
+    pub(super) load: LoadName,
     last: u64,
+}
+
+/// Returns the beginning of the keys of all positions of a sink.
+pub(super) fn positions_of(sink: &str) -> String {
+    format!("tollgate.position.{sink}.")
+}
+
+/// Returns the last record in the value of a position.
+pub(super) fn last_of(value: &str) -> Option<u64> {
+    value.split(':').next()?.parse().ok()
 }
 
 impl FencedLoad {
     pub(super) fn new(sink: &str, load: LoadName, plan: &Plan) -> Self {
         let chain = plan.chain.map_or_else(String::new, |chain| format!(":{chain}"));
-        let position = |log: LogId| format!("tollgate.position.{sink}.{log}");
+        let position = |log: LogId| format!("{}{log}", positions_of(sink));
         let (key, value, last) = match load {
             LoadName::Next { log, .. } => (position(log), format!("{}{chain}", plan.last), plan.last),
             LoadName::Fill { log, first, last } => {
@@ -43,8 +53,7 @@ impl FencedLoad {
     /// Compares the load with the property that a table has.
     pub(super) fn check(&self, found: Option<&str>) -> Fence {
         let Some(found) = found else { return Fence::Free };
-        let number = found.split(':').next().and_then(|number| number.parse::<u64>().ok());
-        let Some(number) = number else { return Fence::Other(found.to_owned()) };
+        let Some(number) = last_of(found) else { return Fence::Other(found.to_owned()) };
         match self.load {
             LoadName::Next { first, .. } if number < first.0 => Fence::Free,
             LoadName::Next { .. } if number > self.last || found == self.value => Fence::Passed,

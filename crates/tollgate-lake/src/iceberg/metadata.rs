@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::fence::positions_of;
 use super::partition::TIME_COLUMN;
 use super::types::{FieldIds, TableColumn, type_text};
 use crate::partition::Partition;
 
 const FORMAT_VERSION: i64 = 2;
+/// The property with the name of the sink that made the table.
+pub(super) const SINK: &str = "tollgate.sink";
 /// Number of earlier metadata files that a metadata file names.
 const VERSIONS_MAX: usize = 50;
 /// Properties of new tables. Engines use them when they write.
@@ -68,6 +71,8 @@ impl Metadata {
             "default-sort-order-id": 0,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "properties": properties,
+            // Java writes it so for a table without a snapshot.
+            "current-snapshot-id": -1,
             "refs": {},
             "snapshots": [],
             "snapshot-log": [],
@@ -104,6 +109,24 @@ impl Metadata {
 
     pub(super) fn property(&self, key: &str) -> Option<&str> {
         self.json["properties"][key].as_str()
+    }
+
+    /// Returns whether a sink made the table, or has loads in it.
+    pub(super) fn is_of(&self, sink: &str) -> bool {
+        self.property(SINK) == Some(sink) || !self.properties_below(&positions_of(sink)).is_empty()
+    }
+
+    /// Returns the properties whose keys begin with a text, each without this text.
+    pub(super) fn properties_below(&self, prefix: &str) -> Vec<(String, String)> {
+        let all = self.json["properties"].as_object().into_iter().flatten();
+        let below = all.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value.as_str()?)));
+        below.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    pub(super) fn remove_property(&mut self, key: &str) {
+        if let Some(properties) = self.json["properties"].as_object_mut() {
+            properties.remove(key);
+        }
     }
 
     pub(super) fn set_property(&mut self, key: &str, value: &str) {

@@ -5,7 +5,7 @@
 //! | [`types`], [`partition`] | columns and partitions of tables |
 //! | [`metadata`] | the metadata file of a table |
 //! | [`avro`], [`manifest`], [`metrics`] | which data files a snapshot has, with their counts and bounds |
-//! | [`fence`] | which loads a table has |
+//! | [`fence`], [`settled`] | which loads a table has |
 //! | [`catalog`], [`warehouse`] | the services that a table needs |
 //! | [`tables`] | creates tables, adds columns, appends files |
 //! | [`sweep`] | removes files that no snapshot needs |
@@ -18,6 +18,7 @@ mod manifest;
 mod metadata;
 mod metrics;
 mod partition;
+mod settled;
 mod sweep;
 mod tables;
 mod types;
@@ -30,7 +31,7 @@ pub use catalog::{Catalog, TableName};
 pub use folder::FolderObjects;
 pub use metrics::FileMetrics;
 pub use partition::TIME_COLUMN;
-pub use sweep::IsCommitted;
+pub use settled::Settled;
 pub(crate) use tables::folder_of;
 pub use tables::{FileFacts, TableOptions, Tables};
 pub use types::{FieldId, FieldIds, TableColumn};

@@ -5,26 +5,29 @@ use std::time::Duration;
 
 use super::catalog::TableName;
 use super::manifest::read_manifest;
+use super::settled::Settled;
 use super::tables::{Loaded, Tables};
 use super::warehouse::name_at;
 use crate::error::LakeError;
 use crate::names::LoadName;
 
-/// Tells whether a load of the sink is committed.
-pub type IsCommitted<'a> = dyn Fn(LoadName) -> Result<bool, LakeError> + 'a;
-
 impl Tables {
-    /// Removes the files of all tables of the namespace that are older than `age` and that no snapshot needs.
-    /// A file of a load that is not committed stays. Returns how many files were removed.
+    /// Removes the files of the tables of the sink that are older than `age` and that no snapshot needs. A
+    /// file of a load that is not settled stays. Returns how many files were removed.
     ///
     /// # Errors
     /// The catalog or the warehouse does not answer. Removed files stay removed.
-    pub fn sweep(&mut self, age: Duration, is_committed: &IsCommitted<'_>) -> Result<u64, LakeError> {
+    pub fn sweep(&mut self, age: Duration, settled: &mut dyn Settled) -> Result<u64, LakeError> {
         let namespace = self.options.namespace.clone();
         let mut removed = 0;
         for table in self.catalog.tables(&namespace)? {
-            removed +=
-                self.sweep_table(&TableName { namespace: namespace.clone(), table }, age, is_committed)?;
+            let name = TableName { namespace: namespace.clone(), table };
+            match self.sweep_table(&name, age, settled) {
+                Ok(count) => removed += count,
+                // Such a table is of another program.
+                Err(LakeError::Table { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(removed)
     }
@@ -33,9 +36,12 @@ impl Tables {
         &mut self,
         name: &TableName,
         age: Duration,
-        is_committed: &IsCommitted<'_>,
+        settled: &mut dyn Settled,
     ) -> Result<u64, LakeError> {
-        let Some(folder) = self.load(name)?.map(|table| table.folder) else { return Ok(0) };
+        let Some(Loaded { folder, metadata, .. }) = self.load(name)? else { return Ok(0) };
+        if !metadata.is_of(&self.options.sink) {
+            return Ok(0);
+        }
         // The files are listed first. A file that a later commit adds is then in the metadata.
         let found = self.objects.walk(&format!("{folder}/"))?;
         let Some(table) = self.load(name)? else { return Ok(0) };
@@ -47,7 +53,7 @@ impl Tables {
             }
             let file = object.name.rsplit('/').next().unwrap_or_default();
             if let Some(load) = LoadName::of_file(file)
-                && !is_committed(load)?
+                && !settled.has(load)?
             {
                 continue;
             }

@@ -7,14 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tollgate_log::Sequence;
 use tollgate_value::Date;
 
 use super::catalog::{Catalog, TableName};
-use super::fence::{Fence, FencedLoad};
+use super::fence::{Fence, FencedLoad, last_of, positions_of};
 use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
-use super::metadata::{Metadata, NewSnapshot, random};
+use super::metadata::{Metadata, NewSnapshot, SINK, random};
 use super::metrics::FileMetrics;
 use super::partition::{Spec, TIME_COLUMN};
+use super::settled::Settled;
 use super::types::{FieldIds, TableColumn};
 use super::warehouse::{Objects, address_of, name_at};
 use crate::error::LakeError;
@@ -24,6 +26,8 @@ use crate::plan::Plan;
 
 /// How often a commit is tried at once, while other programs commit to the same table.
 const TRIES_MAX: usize = 20;
+/// Number of positions of a sink from which a commit removes the positions of settled logs.
+const POSITIONS_MAX: usize = 64;
 
 /// Options of the tables of a sink.
 #[derive(Debug, Clone)]
@@ -171,7 +175,8 @@ impl Tables {
             let Some(found) = self.load(&name)? else {
                 let folder = folder_of(&self.options.namespace, table);
                 let address = address_of(&*self.objects, &folder);
-                let metadata = Metadata::new(&address, columns, self.options.partition, self.now_ms());
+                let mut metadata = Metadata::new(&address, columns, self.options.partition, self.now_ms());
+                metadata.set_property(SINK, &self.options.sink);
                 let location = self.store_metadata(&folder, 0, &metadata)?;
                 self.catalog.add(&name, &location)?;
                 continue;
@@ -193,20 +198,35 @@ impl Tables {
     /// Brings the files of a load into their tables, each table by one commit. A table that has the load
     /// already stays as it is.
     ///
+    /// Positions of logs that are `settled` are removed from time to time. So a load that is settled is in
+    /// its tables, even if they have no position of its log.
+    ///
     /// # Errors
     /// The catalog or the warehouse does not answer. It is unknown which tables have the load. Or a table has
     /// a part of the records.
-    pub fn append(&mut self, load: LoadName, plan: &Plan, files: &[FileFacts]) -> Result<(), LakeError> {
+    pub fn append(
+        &mut self,
+        load: LoadName,
+        plan: &Plan,
+        files: &[FileFacts],
+        settled: &mut dyn Settled,
+    ) -> Result<(), LakeError> {
         let fenced = FencedLoad::new(&self.options.sink, load, plan);
         let tables: BTreeSet<_> = files.iter().map(|file| &file.table).collect();
         for table in tables {
             let files: Vec<_> = files.iter().filter(|file| file.table == *table).collect();
-            self.append_to(table, &fenced, &files)?;
+            self.append_to(table, &fenced, &files, settled)?;
         }
         Ok(())
     }
 
-    fn append_to(&mut self, table: &str, load: &FencedLoad, files: &[&FileFacts]) -> Result<(), LakeError> {
+    fn append_to(
+        &mut self,
+        table: &str,
+        load: &FencedLoad,
+        files: &[&FileFacts],
+        settled: &mut dyn Settled,
+    ) -> Result<(), LakeError> {
         let name = self.table(table);
         for _ in 0..TRIES_MAX {
             let Some(found) = self.load(&name)? else {
@@ -217,17 +237,36 @@ impl Tables {
             match load.check(found.metadata.property(&load.key)) {
                 Fence::Passed => return Ok(()),
                 Fence::Other(position) => return Err(decided_otherwise(&name, load, &position)),
+                // The table was read before. If the load is settled later, the commit loses its race.
+                Fence::Free if settled.has(load.load)? => return Ok(()),
                 Fence::Free => {}
             }
             let mut new = found.metadata.clone();
             let snapshot = self.snapshot(&name, &found, load, files)?;
             new.append(&snapshot, self.now_ms().max(found.metadata.updated_ms()));
+            self.forget_settled(&mut new, settled)?;
             new.set_property(&load.key, &load.value);
             if self.commit(&name, &found, new)? {
                 return Ok(());
             }
         }
         Err(busy(&name))
+    }
+
+    /// Removes the positions of logs whose loads are settled, if there are many.
+    fn forget_settled(&self, metadata: &mut Metadata, settled: &mut dyn Settled) -> Result<(), LakeError> {
+        let prefix = positions_of(&self.options.sink);
+        let positions = metadata.properties_below(&prefix);
+        if positions.len() < POSITIONS_MAX {
+            return Ok(());
+        }
+        for (log, value) in positions {
+            let Some((id, last)) = log.parse().ok().zip(last_of(&value)) else { continue };
+            if settled.is_past(id, Sequence(last))? {
+                metadata.remove_property(&format!("{prefix}{log}"));
+            }
+        }
+        Ok(())
     }
 
     /// Stores the manifest and the manifest list of a snapshot that adds these files.
@@ -260,10 +299,7 @@ impl Tables {
         Ok(NewSnapshot {
             id,
             list,
-            summary: vec![
-                ("tollgate.sink", self.options.sink.clone()),
-                ("tollgate.load", load.value.clone()),
-            ],
+            summary: vec![(SINK, self.options.sink.clone()), ("tollgate.load", load.value.clone())],
             files: files.len() as u64,
             rows: files.iter().map(|file| file.rows).sum(),
             bytes: files.iter().map(|file| file.bytes).sum(),

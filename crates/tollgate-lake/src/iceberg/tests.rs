@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, LogId, Position, Schema, Sequence, Value};
 
-use super::{Catalog, FileFacts, FolderObjects, Objects, TableName, TableOptions, Tables};
+use super::{Catalog, FileFacts, FolderObjects, Objects, Settled, TableName, TableOptions, Tables};
 use crate::error::LakeError;
 use crate::folder::FolderPlace;
 use crate::names::LoadName;
@@ -81,6 +81,23 @@ impl Catalog for MemoryCatalog {
     }
 }
 
+/// The loads and the logs that are settled.
+#[derive(Default)]
+struct Done {
+    loads: Vec<LoadName>,
+    logs: BTreeMap<LogId, u64>,
+}
+
+impl Settled for Done {
+    fn has(&mut self, load: LoadName) -> Result<bool, LakeError> {
+        Ok(self.loads.contains(&load))
+    }
+
+    fn is_past(&mut self, log: LogId, last: Sequence) -> Result<bool, LakeError> {
+        Ok(self.logs.get(&log).is_some_and(|found| *found >= last.0))
+    }
+}
+
 struct Site {
     folder: TempDir,
     catalog: MemoryCatalog,
@@ -148,7 +165,7 @@ impl Site {
     fn append(&self, first: u64, last: u64) -> Result<(), LakeError> {
         let mut tables = self.tables();
         let (load, plan, files) = self.file(&mut tables, first, last);
-        tables.append(load, &plan, &files)
+        tables.append(load, &plan, &files, &mut Done::default())
     }
 
     /// Returns the number of files and the number of rows that the table says it has.
@@ -199,7 +216,7 @@ fn a_committer_with_an_old_view_is_refused_or_finds_its_load() {
     let (load, plan, files) = site.file(&mut tables, 11, 20);
     site.append(11, 20).unwrap();
     site.append(21, 30).unwrap();
-    tables.append(load, &plan, &files).unwrap();
+    tables.append(load, &plan, &files, &mut Done::default()).unwrap();
     assert_eq!(site.totals(), (3, "30".to_owned()));
     // A loader that decided otherwise, in a store without conditions, is refused.
     let error = site.append(21, 25).map(drop);
@@ -223,7 +240,7 @@ fn threads_that_commit_at_once_bring_each_load_once() {
                     let load = LoadName::Next { log, first: Sequence(1) };
                     let (_, plan, files) =
                         site.file(&mut tables, 100 + u64::from(number), 100 + u64::from(number));
-                    while let Err(error) = tables.append(load, &plan, &files) {
+                    while let Err(error) = tables.append(load, &plan, &files, &mut Done::default()) {
                         assert!(error.is_retriable(), "thread {thread}: {error}");
                     }
                 }
@@ -242,22 +259,29 @@ fn a_sweep_removes_what_no_snapshot_needs_and_keeps_loads_that_are_not_committed
     }
     let objects = site.objects();
     let waiting = format!("web/visits/data/day=2027-01-15/{}-31-40.parquet", site.log);
-    let done = format!("web/visits/data/day=2027-01-15/{}-1-3.parquet", site.log);
-    for name in [&waiting, &done, "web/visits/data/other.parquet", "web/elsewhere/x"] {
+    let merged = format!("web/visits/data/day=2027-01-15/{}-1-3.parquet", site.log);
+    for name in [&waiting, &merged, "web/visits/data/other.parquet", "web/elsewhere/x"] {
         objects.create(name, b"x").unwrap();
     }
     let mut tables = site.tables();
-    let is_committed = |load| Ok(!matches!(load, LoadName::Next { first, .. } if first.0 == 31));
-    assert_eq!(tables.sweep(Duration::from_secs(3_600), &is_committed).unwrap(), 0);
-    let removed = tables.sweep(Duration::ZERO, &is_committed).unwrap();
+    let first = LoadName::Next { log: site.log, first: Sequence(1) };
+    let mut done = Done { loads: vec![first], ..Done::default() };
+    assert_eq!(tables.sweep(Duration::from_secs(3_600), &mut done).unwrap(), 0);
+    let removed = tables.sweep(Duration::ZERO, &mut done).unwrap();
     // Six commits lost: each has a metadata file, a manifest and a list. Two data files are of no snapshot.
     assert_eq!(removed, 6 * 3 + 2);
     let left = objects.walk("web/").unwrap();
     let has = |name: &str| left.iter().any(|found| found.name == name);
-    assert!(has(&waiting) && has("web/elsewhere/x") && !has(&done) && !has("web/visits/data/other.parquet"));
+    assert!(
+        has(&waiting) && has("web/elsewhere/x") && !has(&merged) && !has("web/visits/data/other.parquet")
+    );
     assert_eq!(site.totals(), (3, "30".to_owned()));
     site.append(31, 40).unwrap();
-    assert_eq!(tables.sweep(Duration::ZERO, &is_committed).unwrap(), 0);
+    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap(), 0);
+    // Another sink leaves the table alone.
+    objects.create("web/visits/data/other.parquet", b"x").unwrap();
+    tables.options.sink = "other".to_owned();
+    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap(), 0);
 }
 
 #[test]
@@ -272,4 +296,31 @@ fn a_new_column_is_added_and_another_type_is_refused() {
     let error = site.tables().ensure("visits", &table_columns(&schema)).unwrap_err();
     assert_eq!(error.to_string(), "column \"n\" of table web.visits is long, the stream needs string");
     assert!(!error.is_retriable());
+}
+
+#[test]
+fn positions_of_settled_logs_are_removed_and_their_loads_stay_in_the_table_once() {
+    let site = Site::new();
+    let mut tables = site.tables();
+    let (mut done, mut loads) = (Done::default(), Vec::new());
+    for number in 0..70_u8 {
+        let log = LogId::from_bytes([number + 1; 16]);
+        let (_, plan, files) = site.file(&mut tables, 100, 109);
+        // The last logs are not settled.
+        if number < 60 {
+            done.logs.insert(log, 109);
+        }
+        let load = LoadName::Next { log, first: Sequence(100) };
+        tables.append(load, &plan, &files, &mut done).unwrap();
+        loads.push((load, plan, files));
+    }
+    let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
+    let metadata = tables.load(&name).unwrap().unwrap().metadata;
+    let positions = metadata.properties_below("tollgate.position.lake.");
+    assert_eq!(positions.len(), 10, "{positions:?}");
+    // A loader that slept since the first load finds it settled.
+    let (load, plan, files) = &loads[0];
+    done.loads.push(*load);
+    tables.append(*load, plan, files, &mut done).unwrap();
+    assert_eq!(site.totals().1, "700");
 }

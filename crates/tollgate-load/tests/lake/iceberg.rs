@@ -69,6 +69,9 @@ fn other_engines_count_each_record_of_a_table_once() {
     );
     assert_eq!((site.load().rows, site.files("visits")), (0, files));
     site.check_counts(&[500, 300]);
+    // A table without rows is read too.
+    let found = tables::read(&address(&site), &site, "tollgate_rejects");
+    assert_eq!((&found["count"], &found["duckdb_count"]), (&json!([0, 0]), &json!(["0", "0"])));
 }
 
 #[test]

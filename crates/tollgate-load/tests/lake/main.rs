@@ -17,5 +17,6 @@ mod logs;
 mod readers;
 mod rejects;
 mod site;
+mod spark;
 mod store;
 mod tables;

@@ -17,6 +17,7 @@ store = dict(zip(keys, sys.argv[4:], strict=False))
 catalog = SqlCatalog("tollgate", uri=address, warehouse=warehouse, **store)
 table = catalog.load_table(name)
 arrow = table.scan().to_arrow()
+snapshot = table.current_snapshot()
 pairs = {
     (str(log), seq) for log, seq in zip(arrow["_log"].to_pylist(), arrow["_seq"].to_pylist(), strict=True)
 }
@@ -72,7 +73,7 @@ print(
             ),
             "sum": sum(arrow["n"].to_pylist()) if "n" in arrow.column_names else None,
             "snapshots": len(table.snapshots()),
-            "summary": dict(table.current_snapshot().summary.additional_properties),
+            "summary": dict(snapshot.summary.additional_properties) if snapshot else {},
             "properties": table.properties,
             "files": len(files),
             "file_rows": sum(file.record_count for file in files),

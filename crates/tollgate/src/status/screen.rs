@@ -233,7 +233,9 @@ impl Screen {
         for sink in sinks.filter(|sink| number(&sink["files"]) > 0.0) {
             let (name, files, size) =
                 (text(&sink["sink"]), count(&sink["files"]), bytes(&sink["file_bytes"]));
-            self.0.push(Line::Prose(format!("sink {name} made {files} files of {size}")));
+            let commits = count(&sink["commits"]);
+            self.0
+                .push(Line::Prose(format!("sink {name} made {files} files of {size} in {commits} commits")));
         }
     }
 

@@ -7,7 +7,7 @@ use tollgate_lake::iceberg::{Catalog, FileFacts, FolderObjects, Objects, TableOp
 use tollgate_lake::{
     LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_rejects,
 };
-use tollgate_log::Schema;
+use tollgate_log::{Schema, join_chain};
 use tollgate_ship::{ObjectStore, Pacer};
 
 use super::objects::StoreObjects;
@@ -84,8 +84,9 @@ impl LakeTables {
         load: LoadName,
         plan: &Plan,
         files: &[FileFacts],
+        ledger: &mut Ledger,
     ) -> Result<(), LakeError> {
-        self.tables.append(load, plan, files)
+        self.tables.append(load, plan, files, ledger)
     }
 
     /// Returns the names of the files of a table.
@@ -93,20 +94,36 @@ impl LakeTables {
         self.tables.files(table)
     }
 
-    /// Removes files that no snapshot needs, once a day.
-    pub(in crate::sink) fn tidy(&mut self, ledger: &Ledger) -> Result<(), SinkError> {
-        let Some(age) = self.orphans_kept else { return Ok(()) };
-        if self.swept.is_some_and(|swept| swept.elapsed() < SWEEP_EVERY) {
-            return Ok(());
-        }
+    /// Removes files that no snapshot needs, once a day. A failure only occupies space.
+    pub(in crate::sink) fn tidy(&mut self, ledger: &mut Ledger) {
+        let is_due = self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY);
+        let Some(age) = self.orphans_kept.filter(|_| is_due) else { return };
         self.swept = Some(Instant::now());
-        let removed = self.tables.sweep(age, &|load| ledger.is_committed(load));
-        let removed = removed.map_err(SinkError::lake("remove unneeded files of tables"))?;
-        if removed > 0 {
-            tracing::info!(namespace = self.namespace, removed, "removed files that no snapshot needs");
+        let namespace = &self.namespace;
+        match sweep(&mut self.tables, ledger, age) {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(namespace, removed, "removed files that no snapshot needs"),
+            Err(error) => {
+                let reason = join_chain(&error);
+                tracing::warn!(namespace, reason, "cannot remove files that no snapshot needs");
+            }
         }
-        Ok(())
     }
+}
+
+/// Removes files that no snapshot needs, unless a loader of the sink did so in the last day.
+fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<u64, LakeError> {
+    let note = ledger.note("swept");
+    let swept: Option<i64> = ledger.place().text(&note)?.and_then(|text| text.trim().parse().ok());
+    // A time ahead of this clock is as old as none.
+    let is_recent =
+        |swept: i64| u64::try_from(now_ms() - swept).is_ok_and(|ms| Duration::from_millis(ms) < SWEEP_EVERY);
+    if swept.is_some_and(is_recent) {
+        return Ok(0);
+    }
+    let removed = tables.sweep(age, ledger)?;
+    ledger.place().replace_text(&note, &format!("{}\n", now_ms()))?;
+    Ok(removed)
 }
 
 /// Returns the error of a table that cannot have the columns of a stream.

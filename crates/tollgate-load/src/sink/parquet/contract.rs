@@ -176,10 +176,10 @@ impl Sink for ParquetSink {
     }
 
     fn tidy(&mut self, _: u64) -> Result<(), SinkError> {
-        match &mut self.tables {
-            Some(tables) => tables.tidy(&self.ledger),
-            None => Ok(()),
+        if let Some(tables) = &mut self.tables {
+            tables.tidy(&mut self.ledger);
         }
+        Ok(())
     }
 }
 

@@ -93,7 +93,7 @@ impl ParquetSink {
         let failed = || SinkError::lake("bring files into the lake");
         self.ledger.publish(plan, &made.parts).map_err(failed())?;
         match &mut self.tables {
-            Some(tables) => tables.append(load, plan, &made.facts).map_err(failed()),
+            Some(tables) => tables.append(load, plan, &made.facts, &mut self.ledger).map_err(failed()),
             None => Ok(()),
         }
     }

@@ -51,7 +51,7 @@ mod writers;
 pub use error::LakeError;
 pub use folder::FolderPlace;
 pub use ledger::{Ledger, LedgerLog};
-pub use names::{LoadName, REJECTS, day_of};
+pub use names::{GAPS, LoadName, REJECTS, day_of};
 pub use partition::Partition;
 pub use place::{Created, FileStamp, Place};
 pub use plan::{Commit, Counts, GapText, Plan, PlannedFile, RecordDigest, Resolved, Streams, total_rows};
@@ -62,8 +62,8 @@ pub use parquet;
 #[cfg(feature = "parquet")]
 pub use read::{StoredReject, read_rejects};
 #[cfg(feature = "parquet")]
-pub use table::table_columns_of_rejects;
-#[cfg(feature = "parquet")]
 pub use table::{KEY_COLUMN, LOG_COLUMN, RESERVED_COLUMNS, SEQUENCE_COLUMN, table_columns, unfit};
 #[cfg(feature = "parquet")]
-pub use writers::{MadeFiles, RejectRow, Writers};
+pub use table::{table_columns_of_gaps, table_columns_of_rejects};
+#[cfg(feature = "parquet")]
+pub use writers::{GapEvent, MadeFiles, RejectRow, Writers};

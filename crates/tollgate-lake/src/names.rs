@@ -29,6 +29,8 @@ use crate::plan::RecordDigest;
 const OWN: &str = "_tollgate";
 /// The table of rejects.
 pub const REJECTS: &str = "tollgate_rejects";
+/// The table of gaps, among tables of Iceberg.
+pub const GAPS: &str = "tollgate_gaps";
 const DAY_US: i64 = 86_400_000_000;
 /// Number of digits of a sequence number in names. The names are then in the order of the numbers.
 const DIGITS: usize = 20;

@@ -134,6 +134,20 @@ pub(crate) fn columns_of_rejects() -> Vec<FileColumn> {
     columns
 }
 
+/// The columns of the table of gaps.
+pub(crate) fn columns_of_gaps() -> Vec<FileColumn> {
+    let number = |name| FileColumn::required(name, ColumnType::Int);
+    let text = |name| FileColumn::required(name, ColumnType::Text);
+    let mut columns = vec![text("event"), number("first_seq"), number("last_seq"), text("reason")];
+    columns.extend(identity());
+    columns
+}
+
+/// Returns the columns of the table of gaps.
+pub fn table_columns_of_gaps() -> Vec<TableColumn> {
+    in_table(columns_of_gaps())
+}
+
 /// Returns the columns of the table of a stream.
 pub fn table_columns(schema: &Schema) -> Vec<TableColumn> {
     in_table(columns_of(schema))

@@ -15,11 +15,29 @@ use tollgate_value::Date;
 use crate::encoder::Encoder;
 use crate::error::LakeError;
 use crate::iceberg::{FieldIds, FileFacts, folder_of};
-use crate::names::{LoadName, REJECTS, day_of, table_folder};
-use crate::plan::PlannedFile;
+use crate::names::{GAPS, LoadName, REJECTS, day_of, table_folder};
+use crate::plan::{GapText, PlannedFile};
 use crate::rows::FileRows;
-use crate::table::{FileColumn, columns_of, columns_of_rejects};
+use crate::table::{FileColumn, columns_of, columns_of_gaps, columns_of_rejects};
 use crate::writer::FileWriter;
+
+/// What happened to the records of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapEvent {
+    /// They cannot be read.
+    Missing,
+    /// A part of them, or all, became rows. The parts that cannot be read are gaps of their own.
+    Filled,
+}
+
+impl GapEvent {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Filled => "filled",
+        }
+    }
+}
 
 /// A record that is no row.
 #[derive(Debug, Clone, Copy)]
@@ -181,6 +199,31 @@ impl Writers {
         ];
         let place = self.place_of(id, columns_of_rejects);
         self.push(place, &row, None, (log, sequence, stamp_us))
+    }
+
+    /// Adds a row to the table of gaps. Files without tables have none.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn gap(
+        &mut self,
+        stamp_us: i64,
+        event: GapEvent,
+        gap: &GapText,
+        log: LogId,
+    ) -> Result<(), LakeError> {
+        if self.tables.is_none() {
+            return Ok(());
+        }
+        let id = FileId { table: GAPS.to_owned(), day: day_of(stamp_us).days(), schema: 0 };
+        let row = [
+            Value::Text(event.name()),
+            Value::Int(gap.first.cast_signed()),
+            Value::Int(gap.last.cast_signed()),
+            Value::Text(&gap.reason),
+        ];
+        let place = self.place_of(id, columns_of_gaps);
+        self.push(place, &row, None, (log, Sequence(gap.first), stamp_us))
     }
 
     /// Returns the columns of a file, with the column of the time and all ids, if it is of a table.

@@ -180,7 +180,11 @@ impl SinkOptions {
             SinkKind::Sqlite { path } => sqlite::check(path, taken),
             SinkKind::Postgres(options) => postgres::check(options, taken),
             SinkKind::Kafka(options) => kafka::check(options, taken),
-            SinkKind::Parquet(options) => parquet::check(options, &self.name, taken),
+            SinkKind::Parquet(options) => {
+                let free =
+                    |stream: &str, column: &str| parquet::free_column(options, &self.name, stream, column);
+                parquet::check(options, &self.name, taken, &free)
+            }
             SinkKind::Iceberg(options) => iceberg::check(options, &self.name, taken),
         }
     }

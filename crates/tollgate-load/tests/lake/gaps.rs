@@ -2,13 +2,26 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::iceberg;
-use crate::site::Site;
+use crate::site::{Site, int, text};
+use crate::tables;
 
 #[test]
 fn a_gap_that_is_found_again_becomes_a_file_of_its_own() {
     find_again(&Site::new());
-    find_again(&iceberg::site());
+    let site = iceberg::site();
+    find_again(&site);
+    // The table of gaps has both events, with the same records.
+    let mut gaps = site.rows("tollgate_gaps");
+    assert_eq!(gaps.len(), 2);
+    gaps.sort_by_key(|gap| text(gap, "event") == "filled");
+    assert_eq!(gaps.iter().map(|gap| text(gap, "event")).collect::<Vec<_>>(), ["missing", "filled"]);
+    let ends = |gap| (int(gap, "first_seq"), int(gap, "last_seq"), int(gap, "_seq"));
+    assert_eq!(ends(&gaps[0]), ends(&gaps[1]));
+    assert!(!text(&gaps[0], "reason").is_empty() && ends(&gaps[0]).0 == ends(&gaps[0]).2);
+    assert_eq!(tables::read(&iceberg::address(&site), &site, "tollgate_gaps")["count"], json!([2, 1]));
 }
 
 fn find_again(site: &Site) {

@@ -56,7 +56,7 @@ fn other_engines_count_each_record_of_a_table_once() {
     let found = tables::read(&address(&site), &site, "visits");
     check_counts(&found, 800);
     assert_eq!(found["sum"], json!((0..500).sum::<i64>() + (0..300).sum::<i64>()));
-    assert_eq!(found["tables"], json!(["web.tollgate_rejects", "web.visits"]));
+    assert_eq!(found["tables"], json!(["web.tollgate_gaps", "web.tollgate_rejects", "web.visits"]));
     let files = site.files("visits");
     let bytes = files.iter().map(|file| fs::metadata(site.lake().join(file)).unwrap().len());
     assert_eq!((&found["files"], &found["file_rows"]), (&json!(files.len()), &json!(800)));
@@ -136,6 +136,8 @@ fn a_new_column_is_in_the_table_and_a_type_never_changes() {
     write(ColumnType::Int, Value::Int(1));
     let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
     assert!(error.contains("a column never changes its type"), "{error}");
+    let statement = "ALTER TABLE web.visits RENAME COLUMN more TO more_old; rm ";
+    assert!(error.contains(statement) && error.contains("/_tollgate/lake/columns/visits/more`"), "{error}");
 }
 
 #[test]

@@ -50,6 +50,15 @@ impl IcebergOptions {
         }
     }
 
+    /// Returns the statements that free the name of a column of a stream: one for an engine, one for a shell.
+    pub(crate) fn free_column(&self, sink: &str, stream: &str, column: &str) -> String {
+        let (namespace, place) = (&self.namespace, &self.files.place);
+        format!(
+            "ALTER TABLE {namespace}.{stream} RENAME COLUMN {column} TO {column}_old; \
+             rm {place}/_tollgate/{sink}/columns/{stream}/{column}"
+        )
+    }
+
     /// Returns the option that makes `new` another place for rows and positions.
     pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
         let is_same = match (&self.catalog, &new.catalog) {

@@ -12,5 +12,6 @@ pub(in crate::sink) fn check<'s>(
     sink: &str,
     schemas: impl Iterator<Item = &'s Schema>,
 ) -> Result<(), SinkError> {
-    parquet::check(&options.files, sink, schemas)
+    let free_column = |stream: &str, column: &str| options.free_column(sink, stream, column);
+    parquet::check(&options.files, sink, schemas, &free_column)
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_lake::iceberg::{Catalog, FileFacts, FolderObjects, Objects, TableOptions, Tables};
 use tollgate_lake::{
-    LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_rejects,
+    GAPS, LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_gaps,
+    table_columns_of_rejects,
 };
 use tollgate_log::{Schema, join_chain};
 use tollgate_ship::{ObjectStore, Pacer};
@@ -24,8 +25,8 @@ const SWEEP_EVERY: Duration = Duration::from_hours(24);
 /// The tables of an Iceberg sink.
 pub(in crate::sink) struct LakeTables {
     tables: Tables,
-    namespace: String,
-    orphans_kept: Option<Duration>,
+    options: IcebergOptions,
+    sink: String,
     /// When the last search for unneeded files began.
     swept: Option<Instant>,
 }
@@ -48,8 +49,8 @@ impl LakeTables {
         };
         Ok(Self {
             tables: Tables::new(objects(&options.files.place)?, catalog, table_options, now_ms),
-            namespace: options.namespace.clone(),
-            orphans_kept: options.orphans_kept,
+            options: options.clone(),
+            sink: sink.to_owned(),
             swept: None,
         })
     }
@@ -59,11 +60,13 @@ impl LakeTables {
         self.tables.forget();
     }
 
-    /// Begins the files of a load. Makes the table of rejects.
+    /// Begins the files of a load. Makes the tables of rejects and gaps.
     pub(in crate::sink) fn begin(&mut self, writers: Writers) -> Result<Writers, SinkError> {
-        let mut writers = writers.of_tables(&self.namespace);
-        let ids = self.tables.ensure(REJECTS, &table_columns_of_rejects());
-        writers.set_ids(REJECTS, ids.map_err(SinkError::lake("make the table of rejects"))?);
+        let mut writers = writers.of_tables(&self.options.namespace);
+        for (table, columns) in [(REJECTS, table_columns_of_rejects()), (GAPS, table_columns_of_gaps())] {
+            let ids = self.tables.ensure(table, &columns);
+            writers.set_ids(table, ids.map_err(SinkError::lake("make the table of rejects or gaps"))?);
+        }
         Ok(writers)
     }
 
@@ -74,8 +77,25 @@ impl LakeTables {
         writers: &mut Writers,
     ) -> Result<(), SinkError> {
         let ids = self.tables.ensure(schema.stream(), &table_columns(schema));
-        writers.set_ids(schema.stream(), ids.map_err(failed_to_make)?);
+        let ids = ids.map_err(|error| self.failed_to_make(schema.stream(), error))?;
+        writers.set_ids(schema.stream(), ids);
         Ok(())
+    }
+
+    /// Returns the statements that free the name of a column of a stream.
+    pub(in crate::sink) fn free_column(&self, stream: &str, column: &str) -> String {
+        self.options.free_column(&self.sink, stream, column)
+    }
+
+    /// Returns the error of a table that cannot have the columns of a stream.
+    fn failed_to_make(&self, stream: &str, error: LakeError) -> SinkError {
+        match error {
+            LakeError::Retyped { table, column, found, wanted } => {
+                let (rename, wanted) = (self.free_column(stream, &column), wanted.into());
+                SinkError::TypeChanged { table, column, found, wanted, rename }
+            }
+            error => SinkError::lake("make the table of a stream")(error),
+        }
     }
 
     /// Brings the files of a load into their tables.
@@ -97,9 +117,9 @@ impl LakeTables {
     /// Removes files that no snapshot needs, once a day. A failure only occupies space.
     pub(in crate::sink) fn tidy(&mut self, ledger: &mut Ledger) {
         let is_due = self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY);
-        let Some(age) = self.orphans_kept.filter(|_| is_due) else { return };
+        let Some(age) = self.options.orphans_kept.filter(|_| is_due) else { return };
         self.swept = Some(Instant::now());
-        let namespace = &self.namespace;
+        let namespace = &self.options.namespace;
         match sweep(&mut self.tables, ledger, age) {
             Ok(0) => {}
             Ok(removed) => tracing::info!(namespace, removed, "removed files that no snapshot needs"),
@@ -124,20 +144,6 @@ fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<u64,
     let removed = tables.sweep(age, ledger)?;
     ledger.place().replace_text(&note, &format!("{}\n", now_ms()))?;
     Ok(removed)
-}
-
-/// Returns the error of a table that cannot have the columns of a stream.
-fn failed_to_make(error: LakeError) -> SinkError {
-    match error {
-        LakeError::Retyped { table, column, found, wanted } => SinkError::TypeChanged {
-            rename: format!("ALTER TABLE {table} RENAME COLUMN {column} TO {column}_old"),
-            table,
-            column,
-            found,
-            wanted: wanted.into(),
-        },
-        error => SinkError::lake("make the table of a stream")(error),
-    }
 }
 
 fn objects(place: &LakePlace) -> Result<Box<dyn Objects>, SinkError> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_lake::{
-    Counts, GapText, LoadName, MadeFiles, Plan, RecordDigest, RejectRow, Streams, Writers, unfit,
+    Counts, GapEvent, GapText, LakeError, LoadName, MadeFiles, Plan, RecordDigest, RejectRow, Streams,
+    Writers, unfit,
 };
 use tollgate_log::{Gap, LogId, Position, RecordBatch, RecordBody, Schema, Sequence};
 
@@ -33,6 +34,8 @@ pub(super) struct LakeChunk {
     node: Option<String>,
     /// The last record before the first one.
     before: Option<Sequence>,
+    /// The stamp of the first batch. Rows of gaps have this time.
+    stamp_us: Option<i64>,
 }
 
 impl LakeChunk {
@@ -50,6 +53,7 @@ impl LakeChunk {
             digest: RecordDigest::default(),
             node: None,
             before: None,
+            stamp_us: None,
         }
     }
 
@@ -74,6 +78,7 @@ impl LakeChunk {
             self.node = Some(batch.node().to_owned());
         }
         let stamp_us = batch.stamp_us();
+        self.stamp_us.get_or_insert(stamp_us);
         let failed = || SinkError::lake("write a row");
         let mut run: Option<(&Arc<Schema>, u64)> = None;
         for (sequence, record) in batch.numbered() {
@@ -159,15 +164,8 @@ impl LakeChunk {
 
     /// Ends the files. Returns the plan of the load, with the files of this machine.
     pub(super) fn finish(&mut self, end: Position, left: &[Gap]) -> Result<(Plan, MadeFiles), SinkError> {
-        let digest = std::mem::take(&mut self.digest).finish();
-        let finished = self.writers.finish(self.load, end.last, &digest);
-        let made = finished.map_err(SinkError::lake("finish a file"))?;
         let mut plan = Plan::new(end, self.streams.clone());
         plan.before = self.before.unwrap_or_default().0;
-        plan.digest = digest;
-        plan.node = self.node.take();
-        plan.files = made.planned();
-        plan.counts = std::mem::take(&mut self.counts);
         plan.gaps = std::mem::take(&mut self.gaps);
         plan.gaps.extend(left.iter().map(GapText::from));
         if let Some(planned) = &self.planned
@@ -179,7 +177,24 @@ impl LakeChunk {
             // A part of a planned gap can be read by now. It stays a gap until the plan is finished.
             (plan.gaps, plan.before) = (planned.gaps.clone(), planned.before);
         }
+        self.write_gaps(&plan.gaps).map_err(SinkError::lake("write a gap"))?;
+        plan.digest = std::mem::take(&mut self.digest).finish();
+        let made = self.writers.finish(self.load, end.last, &plan.digest);
+        let made = made.map_err(SinkError::lake("finish a file"))?;
+        plan.node = self.node.take();
+        plan.files = made.planned();
+        plan.counts = std::mem::take(&mut self.counts);
         Ok((plan, made))
+    }
+
+    /// Writes the rows of the table of gaps.
+    fn write_gaps(&mut self, gaps: &[GapText]) -> Result<(), LakeError> {
+        // A load without a batch has no time.
+        let stamp_us = self.stamp_us.unwrap_or_default();
+        if let Some(filled) = &self.filled {
+            self.writers.gap(stamp_us, GapEvent::Filled, &filled.into(), self.log)?;
+        }
+        gaps.iter().try_for_each(|gap| self.writers.gap(stamp_us, GapEvent::Missing, gap, self.log))
     }
 }
 

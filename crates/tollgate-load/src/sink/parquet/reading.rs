@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_lake::{Ledger, LedgerLog};
-use tollgate_log::{LogId, Position, Schema};
+use tollgate_log::{Column, LogId, Position, Schema};
 
 use super::options::ParquetOptions;
 use super::place::open_ledger;
@@ -68,12 +68,22 @@ pub(in crate::sink) fn check<'s>(
     options: &ParquetOptions,
     sink: &str,
     schemas: impl Iterator<Item = &'s Schema>,
+    free_column: &FreeColumn<'_>,
 ) -> Result<(), SinkError> {
     let ledger = open_ledger(options, sink)?;
     schemas.into_iter().try_for_each(|schema| {
         check_names(schema)?;
-        check_types(&ledger, options, sink, schema)
+        check_types(&ledger, free_column, schema)
     })
+}
+
+/// Returns the statement that frees the name of a column of a stream.
+pub(in crate::sink) type FreeColumn<'a> = dyn Fn(&str, &str) -> String + 'a;
+
+/// Returns the statement that frees the name of a column of a stream in files.
+pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream: &str, _: &str) -> String {
+    let place = &options.place;
+    format!("mv {place}/{stream} {place}/{stream}_old; rm -r {place}/_tollgate/{sink}/columns/{stream}")
 }
 
 /// Checks the names of the columns of a stream.
@@ -93,43 +103,32 @@ pub(super) fn check_names(schema: &Schema) -> Result<(), SinkError> {
 /// Checks the types of the columns that earlier files have.
 pub(super) fn check_types(
     ledger: &Ledger,
-    options: &ParquetOptions,
-    sink: &str,
+    free_column: &FreeColumn<'_>,
     schema: &Schema,
 ) -> Result<(), SinkError> {
     let failed = || SinkError::lake("read the types of columns");
     for column in schema.table_columns() {
         let found = ledger.known_type(schema.stream(), &column.name).map_err(failed())?;
         if let Some(found) = found.filter(|found| *found != column.kind.name()) {
-            return Err(type_changed(
-                options,
-                sink,
-                schema.stream(),
-                &column.name,
-                found,
-                column.kind.name(),
-            ));
+            let (stream, column) = (schema.stream(), column);
+            return Err(type_changed(free_column, stream, column, found));
         }
     }
     Ok(())
 }
 
+/// Returns the error of a column that has another type in earlier files.
 pub(super) fn type_changed(
-    options: &ParquetOptions,
-    sink: &str,
+    free_column: &FreeColumn<'_>,
     stream: &str,
-    column: &str,
+    column: &Column,
     found: String,
-    wanted: std::borrow::Cow<'static, str>,
 ) -> SinkError {
-    let place = options.place.to_string();
     SinkError::TypeChanged {
         table: stream.to_owned(),
-        column: column.to_owned(),
+        column: column.name.clone(),
         found,
-        wanted,
-        rename: format!(
-            "mv {place}/{stream} {place}/{stream}_old; rm -r {place}/_tollgate/{sink}/columns/{stream}"
-        ),
+        wanted: column.kind.name(),
+        rename: free_column(stream, &column.name),
     }
 }

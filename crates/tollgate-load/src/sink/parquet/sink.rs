@@ -11,7 +11,7 @@ use tollgate_log::{DiskStorage, LogId, Position, Schema, Sequence, make_folder};
 use super::chunk::LakeChunk;
 use super::options::ParquetOptions;
 use super::place::open_ledger;
-use super::reading::{check_names, check_types, type_changed};
+use super::reading::{check_names, check_types, free_column, type_changed};
 use crate::error::SinkError;
 use crate::sink::declared::NameCase;
 use crate::sink::iceberg::LakeTables;
@@ -126,7 +126,7 @@ impl ParquetSink {
             return Ok(());
         }
         check_names(schema)?;
-        check_types(&self.ledger, &self.options, &self.name, schema)?;
+        check_types(&self.ledger, &|stream, column| self.free_column(stream, column), schema)?;
         let failed = || SinkError::lake("read the types of columns");
         let mut missing = Vec::new();
         for column in schema.table_columns() {
@@ -136,6 +136,13 @@ impl ParquetSink {
             }
         }
         self.rules.declared.check_missing(schema, &missing, NameCase::Kept)
+    }
+
+    fn free_column(&self, stream: &str, column: &str) -> String {
+        match &self.tables {
+            Some(tables) => tables.free_column(stream, column),
+            None => free_column(&self.options, &self.name, stream, column),
+        }
     }
 
     /// Notes the types of the columns of a schema, before its first row is written.
@@ -149,8 +156,8 @@ impl ParquetSink {
             let found = self.ledger.column_type(schema.stream(), &column.name, &wanted);
             let found = found.map_err(SinkError::lake("note the type of a column"))?;
             if found != wanted {
-                let (stream, column) = (schema.stream(), &column.name);
-                return Err(type_changed(&self.options, &self.name, stream, column, found, wanted));
+                let free_column = |stream: &str, column: &str| self.free_column(stream, column);
+                return Err(type_changed(&free_column, schema.stream(), column, found));
             }
         }
         self.noted.insert(schema.clone());

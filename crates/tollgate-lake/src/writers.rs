@@ -18,7 +18,7 @@ use crate::iceberg::{FieldIds, FileFacts, folder_of};
 use crate::names::{GAPS, LoadName, REJECTS, day_of, table_folder};
 use crate::plan::{GapText, PlannedFile};
 use crate::rows::FileRows;
-use crate::table::{FileColumn, columns_of, columns_of_gaps, columns_of_rejects};
+use crate::table::{FileColumn, KEY_COLUMN, columns_of, columns_of_gaps, columns_of_rejects};
 use crate::writer::FileWriter;
 
 /// What happened to the records of a gap.
@@ -150,8 +150,10 @@ impl Writers {
     /// Returns whether the ids of all columns of a stream are set, or none are needed.
     pub fn has_ids(&self, schema: &Schema) -> bool {
         self.tables.as_ref().is_none_or(|(_, tables)| {
-            let has = |ids: &FieldIds| schema.table_columns().all(|column| ids.contains_key(&column.name));
-            tables.get(schema.stream()).is_some_and(has)
+            let Some(ids) = tables.get(schema.stream()) else { return false };
+            // A stream may get a key and no other column.
+            let has_key = schema.key().is_none() || ids.contains_key(KEY_COLUMN);
+            has_key && schema.table_columns().all(|column| ids.contains_key(&column.name))
         })
     }
 

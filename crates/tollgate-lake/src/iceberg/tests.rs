@@ -324,3 +324,19 @@ fn positions_of_settled_logs_are_removed_and_their_loads_stay_in_the_table_once(
     tables.append(*load, plan, files, &mut done).unwrap();
     assert_eq!(site.totals().1, "700");
 }
+
+#[test]
+fn a_stream_that_gets_a_key_needs_the_ids_of_its_columns_again() {
+    let site = Site::new();
+    let mut tables = site.tables();
+    let mut writers = Writers::new(site.folder.path().join("parts"), 1 << 20).of_tables("web");
+    assert!(!writers.has_ids(&site.schema));
+    writers.set_ids("visits", tables.ensure("visits", &table_columns(&site.schema)).unwrap());
+    assert!(writers.has_ids(&site.schema));
+    let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
+    let key = column("(key)", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 1 });
+    let keyed = Schema::new("visits", vec![column("n", ColumnType::Int, ColumnOrigin::Stored), key]).unwrap();
+    assert!(!writers.has_ids(&keyed));
+    writers.set_ids("visits", tables.ensure("visits", &table_columns(&keyed)).unwrap());
+    assert!(writers.has_ids(&keyed) && writers.has_ids(&site.schema));
+}

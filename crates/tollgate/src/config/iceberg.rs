@@ -65,6 +65,15 @@ impl Iceberg {
         }
     }
 
+    /// Returns whether both have the same tables.
+    pub(super) fn has_tables_of(&self, other: &Self) -> bool {
+        let tables = |of: &Self| {
+            let options = &of.options;
+            (options.catalog.clone(), options.catalog_name.clone(), options.namespace.clone())
+        };
+        tables(self) == tables(other)
+    }
+
     /// Returns the table, as TOML.
     pub(super) fn printed(&self, warehouse: &str) -> String {
         let options = &self.options;

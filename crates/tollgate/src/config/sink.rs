@@ -350,7 +350,7 @@ fn check_without_database(
     }
 }
 
-/// Checks that no other sink has the place of these files.
+/// Checks that no other sink has the place of these files, or these tables.
 fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) {
     let Some(lake) = &sink.lake else { return };
     let is_same = |other: &&SinkConfig| {
@@ -361,6 +361,17 @@ fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) 
         let text =
             format!("{kind} in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place");
         section.fault_of(kind, text);
+    }
+    let Some(tables) = &sink.iceberg else { return };
+    let has_tables =
+        |other: &&SinkConfig| other.iceberg.as_ref().is_some_and(|other| other.has_tables_of(tables));
+    if let Some(other) = others.iter().find(has_tables) {
+        let (name, other) = (sink.name(), other.name());
+        let text = format!(
+            "iceberg in [sink.{name}] has the catalog and the namespace of [sink.{other}]: each sink needs its \
+             own namespace"
+        );
+        section.fault_of(ICEBERG.name, text);
     }
 }
 

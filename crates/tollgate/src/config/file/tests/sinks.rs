@@ -280,4 +280,14 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
         &format!("{}[sink.two]\nparquet = \"w\"\n", sink("")),
         &["t.toml:6:11: parquet in [sink.two] is the place of [sink.lake]: each sink needs its own place"],
     );
+    let other = |namespace: &str| {
+        let tables = format!("catalog = \"c\", warehouse = \"w2\"{namespace}");
+        format!("{}[sink.two]\niceberg = {{ {tables} }}\n", sink(""))
+    };
+    check(&other(", namespace = \"two\""), &[]);
+    check(
+        &other(""),
+        &["t.toml:6:11: iceberg in [sink.two] has the catalog and the namespace of [sink.lake]: each sink \
+             needs its own namespace"],
+    );
 }

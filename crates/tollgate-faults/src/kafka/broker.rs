@@ -184,7 +184,7 @@ impl Kafka {
     pub fn kill(&mut self) {
         if let Some((mut keeper, id)) = self.process.take() {
             // The keeper would kill the broker some milliseconds later. It may have ended by itself.
-            drop(kill_process(id, Signal::KILL));
+            kill_process(id, Signal::KILL).ok();
             drop(keeper.stdin.take());
             // The keeper ends after the broker.
             drop(keeper.wait());

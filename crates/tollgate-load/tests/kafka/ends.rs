@@ -11,7 +11,7 @@ use tollgate_queue::{
     Topics,
 };
 
-use crate::site::{Site, broker, eventually};
+use crate::site::{Site, broker};
 
 /// Maximum tries to kill the broker before it writes the markers of a transaction. Most tries succeed.
 const TRIES_MAX: usize = 12;
@@ -63,17 +63,12 @@ fn options(site: &Site) -> &tollgate_queue::BrokerOptions {
     &options.broker
 }
 
-/// Connects to a broker, which may have started just now.
-fn connect<T>(connect: impl Fn(Client) -> Result<T, QueueError>) -> T {
-    eventually("a connection", || connect(Client::of_sinks().unwrap()).ok())
-}
-
 fn topics(site: &Site) -> Box<dyn Topics> {
-    connect(|client| client.topics(options(site))).unwrap()
+    Client::of_sinks().unwrap().topics(options(site)).unwrap().unwrap()
 }
 
 fn open(site: &Site, id: &str) -> Box<dyn Producer> {
-    connect(|client| client.open(options(site), &Guarantee::Transactions { id: id.to_owned() }))
+    Client::of_sinks().unwrap().open(options(site), &Guarantee::Transactions { id: id.to_owned() }).unwrap()
 }
 
 fn record(topic: &str) -> QueueRecord {
@@ -101,7 +96,7 @@ fn is_lost(site: &Site, topic: &str) -> bool {
 
 /// Returns the number of offsets before the first open transaction.
 fn readable(site: &Site, topic: &str) -> u64 {
-    let mut reader: Box<dyn Reader> = connect(|client| client.reader(options(site))).unwrap();
+    let mut reader: Box<dyn Reader> = Client::of_sinks().unwrap().reader(options(site)).unwrap().unwrap();
     reader.partitions(topic).unwrap().unwrap().partitions[0].end
 }
 
@@ -115,7 +110,8 @@ fn abort(producer: &mut dyn Producer) {
 
 #[test]
 fn a_committed_transaction_that_lost_its_end_becomes_visible() {
-    let lost = Lost::new(&mut broker().kafka, commit);
+    let mut broker = broker();
+    let lost = Lost::new(&mut broker.kafka, commit);
     assert!(!lost.end_lost(), "the transaction has ended");
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
     assert_eq!(lost.keys(), [b"key"]);
@@ -123,13 +119,15 @@ fn a_committed_transaction_that_lost_its_end_becomes_visible() {
 
 #[test]
 fn a_read_to_the_end_writes_a_lost_end_of_any_writer() {
-    let lost = Lost::new(&mut broker().kafka, commit);
+    let mut broker = broker();
+    let lost = Lost::new(&mut broker.kafka, commit);
     assert_eq!(lost.keys(), [b"key"]);
 }
 
 #[test]
 fn an_aborted_transaction_that_lost_its_end_stays_invisible() {
-    let lost = Lost::new(&mut broker().kafka, abort);
+    let mut broker = broker();
+    let lost = Lost::new(&mut broker.kafka, abort);
     assert!(!lost.end_lost(), "the transaction has ended");
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
     assert_eq!(lost.keys(), [] as [Vec<u8>; 0]);
@@ -137,7 +135,8 @@ fn an_aborted_transaction_that_lost_its_end_stays_invisible() {
 
 #[test]
 fn an_aborted_transaction_stays_invisible_after_the_next_one_of_its_id() {
-    let lost = Lost::new(&mut broker().kafka, abort);
+    let mut broker = broker();
+    let lost = Lost::new(&mut broker.kafka, abort);
     // The coordinator forgets the result.
     let mut next = open(&lost.site, &lost.id);
     assert!(!lost.end_lost(), "the transaction has ended");

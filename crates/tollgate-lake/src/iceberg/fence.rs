@@ -43,7 +43,7 @@ impl FencedLoad {
         let (key, value, last) = match load {
             LoadName::Next { log, .. } => (position(log), format!("{}{chain}", plan.last), plan.last),
             LoadName::Fill { log, first, last } => {
-                (format!("tollgate.fill.{sink}.{log}.{first}"), last.to_string(), last.0)
+                (format!("tollgate.fill.{sink}.{log}.{first}-{last}"), last.to_string(), last.0)
             }
             LoadName::Retry { number } => (format!("tollgate.retry.{sink}"), number.to_string(), number),
         };
@@ -91,7 +91,7 @@ mod tests {
             (next, Some("x"), other("x")),
             (LoadName::Fill { log, first: Sequence(3), last: Sequence(5) }, None, Fence::Free),
             (LoadName::Fill { log, first: Sequence(3), last: Sequence(5) }, Some("5"), Fence::Passed),
-            (LoadName::Fill { log, first: Sequence(3), last: Sequence(5) }, Some("4"), other("4")),
+            (LoadName::Fill { log, first: Sequence(3), last: Sequence(5) }, Some("x"), other("x")),
             (LoadName::Retry { number: 4 }, Some("3"), Fence::Free),
             (LoadName::Retry { number: 4 }, Some("4"), Fence::Passed),
             (LoadName::Retry { number: 4 }, Some("5"), Fence::Passed),

@@ -45,7 +45,7 @@ impl Tables {
         // The files are listed first. A file that a later commit adds is then in the metadata.
         let found = self.objects.walk(&format!("{folder}/"))?;
         let Some(table) = self.load(name)? else { return Ok(0) };
-        let needed = self.needed_files(&table)?;
+        let Some(needed) = self.needed_files(&table)? else { return Ok(0) };
         let mut removed = 0;
         for object in found {
             if object.age <= age || needed.contains(&object.name) {
@@ -63,10 +63,15 @@ impl Tables {
         Ok(removed)
     }
 
-    /// Returns the names of all files that the snapshots of a table need.
-    fn needed_files(&self, table: &Loaded) -> Result<BTreeSet<String>, LakeError> {
+    /// Returns the names of all files that the snapshots of a table need. `None`: one of them has an address
+    /// that this program cannot read, so it may be any file.
+    fn needed_files(&self, table: &Loaded) -> Result<Option<BTreeSet<String>>, LakeError> {
         let mut needed = BTreeSet::new();
-        let mut add = |address: &str| needed.extend(name_at(&*self.objects, address));
+        let mut is_complete = true;
+        let mut add = |address: &str| match name_at(&*self.objects, address) {
+            Some(name) => drop(needed.insert(name)),
+            None => is_complete = false,
+        };
         add(&table.location);
         table.metadata.addresses().iter().for_each(|address| add(address));
         let lists =
@@ -82,6 +87,6 @@ impl Tables {
             files.iter().filter(|file| !file.is_deleted).for_each(|file| add(&file.address));
             add(&manifest);
         }
-        Ok(needed)
+        Ok(is_complete.then_some(needed))
     }
 }

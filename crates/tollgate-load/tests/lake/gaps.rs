@@ -55,6 +55,33 @@ fn find_again(site: &Site) {
 }
 
 #[test]
+fn a_gap_of_two_segments_is_filled_in_two_steps() {
+    find_again_in_steps(&Site::new());
+    find_again_in_steps(&iceberg::site());
+}
+
+fn find_again_in_steps(site: &Site) {
+    let log = site.write(600);
+    let hidden = site.segments(log)[2..4].to_vec();
+    let aside = |number: usize| site.folder.path().join(format!("aside-{number}"));
+    for (number, file) in hidden.iter().enumerate() {
+        fs::rename(file, aside(number)).unwrap();
+    }
+    let missing = site.load().missing;
+    assert_eq!(site.audit().gaps.len(), 1);
+    let mut filled = Vec::new();
+    // The second segment comes back first, so the gap that is left has the same first record.
+    for number in [1, 0] {
+        fs::rename(aside(number), &hidden[number]).unwrap();
+        filled.push(site.load().filled);
+    }
+    assert!(filled.iter().all(|count| *count > 0), "{filled:?}");
+    assert_eq!(filled.iter().sum::<u64>(), missing);
+    site.check_all(600);
+    assert!(site.audit().gaps.is_empty());
+}
+
+#[test]
 fn records_that_an_operator_skips_are_given_up() {
     skip(&Site::new());
     skip(&iceberg::site());

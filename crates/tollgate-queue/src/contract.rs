@@ -1,6 +1,6 @@
 //! The contract of a client of Kafka: a producer, a reader, and the calls about topics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -12,6 +12,10 @@ use crate::record::{QueueRecord, ReadRecord};
 /// After an error other than `TooLarge`, the producer is dropped. The caller opens another one, and reads in
 /// the topics what is committed.
 pub trait Producer: Send {
+    /// Returns whether a connection ended since the last commit. The cluster may have restarted then, and may
+    /// have lost the end of the last transaction.
+    fn has_lost_connection(&mut self) -> bool;
+
     /// Begins a transaction.
     ///
     /// # Errors
@@ -52,16 +56,22 @@ pub trait Topics: Send {
     /// The broker does not answer, or refuses the user.
     fn copies(&mut self, topic: &str) -> Result<Option<TopicCopies>, QueueError>;
 
-    /// Writes the end of the last transaction of a transactional id again, in the topics that `is_wanted`
-    /// accepts, if the cluster completed the transaction and lost its end. Returns whether the transaction
-    /// may still be open, or the id is unknown.
+    /// Writes the end of the last transaction of a transactional id again, in the `known` topics and in the
+    /// ones that `may_have` accepts, if the cluster completed the transaction and lost its end. A topic that
+    /// only `may_have` accepts is left out if the user may not see it, or if it has no leader. Returns
+    /// whether the transaction may still be open, or the id is unknown.
     ///
     /// The caller opens the next producer of the id only afterwards, because the coordinator then forgets
     /// the result.
     ///
     /// # Errors
-    /// The broker does not answer, or refuses the user.
-    fn end_lost(&mut self, id: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<bool, QueueError>;
+    /// The broker does not answer, or refuses the user. The open transaction is not the last one of the id.
+    fn end_lost(
+        &mut self,
+        id: &str,
+        known: &BTreeSet<String>,
+        may_have: &dyn Fn(&str) -> bool,
+    ) -> Result<bool, QueueError>;
 
     /// Reads the committed records of a compacted topic: the last value of each key.
     ///

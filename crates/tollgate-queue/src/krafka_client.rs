@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use krafka::__private::kafka_pool;
 use krafka::auth::OAuthBearerToken;
 use krafka::error::{ErrorCode, KrafkaError};
 use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, TransactionalProducer};
@@ -27,12 +28,20 @@ const RECORD_BYTES_MAX: usize = 96 << 20;
 /// Maximum bytes of records that the client holds.
 const BUFFER_BYTES: usize = 256 << 20;
 
+/// A restart of a cluster takes longer, so a younger commit needs no look at the connections.
+const RESTART: Duration = Duration::from_millis(10);
+/// How long the client waits, so that it sees which connections have ended.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// A producer by krafka, with the runtime of its connections.
 pub(crate) struct KrafkaProducer {
     // Dropped before the runtime, because its tasks run there.
     kind: Kind,
+    kafka: Kafka,
     brokers: String,
     waiter: Waiter,
+    /// When the last transaction ended, and how many connections had ended then.
+    ended: (Instant, u64),
 }
 
 enum Kind {
@@ -105,7 +114,8 @@ impl KrafkaProducer {
             }
         });
         let kind = kind.map_err(|error| failed(&brokers, &error))?;
-        Ok(Self { kind, brokers, waiter })
+        let ended = (Instant::now(), connections_closed(&kafka));
+        Ok(Self { kind, kafka, brokers, waiter, ended })
     }
 
     fn failed(&self, error: &KrafkaError) -> QueueError {
@@ -133,7 +143,25 @@ impl KrafkaProducer {
     }
 }
 
+/// Returns how many connections have ended.
+fn connections_closed(kafka: &Kafka) -> u64 {
+    kafka_pool(kafka).metrics().connections_closed
+}
+
 impl Producer for KrafkaProducer {
+    fn has_lost_connection(&mut self) -> bool {
+        let (time, closed) = self.ended;
+        if time.elapsed() < RESTART {
+            return false;
+        }
+        // The client sees the end of a connection only while it waits.
+        drop(self.waiter.wait(async {
+            tokio::time::sleep(LOOK).await;
+            Ok::<_, KrafkaError>(())
+        }));
+        connections_closed(&self.kafka) != closed
+    }
+
     fn begin(&mut self) -> Result<(), QueueError> {
         match &self.kind {
             Kind::Transactional(producer) => producer.begin().map_err(|error| self.failed(&error)),
@@ -164,7 +192,9 @@ impl Producer for KrafkaProducer {
             // have reached the broker.
             QueueError::Away { brokers, reason } => QueueError::Unknown { brokers, reason },
             error => error,
-        })
+        })?;
+        self.ended = (Instant::now(), connections_closed(&self.kafka));
+        Ok(())
     }
 
     fn abort(&mut self) -> Result<(), QueueError> {

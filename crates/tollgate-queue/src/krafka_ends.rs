@@ -53,26 +53,72 @@ enum Last {
 struct Ended {
     id: String,
     producer: i64,
+    /// The epoch of the next transaction. With version 2 of transactions, each end raises it.
     epoch: i16,
-    is_committed: bool,
+    outcome: Outcome,
+}
+
+/// Result of a transaction at its coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Committed,
+    Aborted,
+    /// The coordinator has forgotten it.
+    Forgotten,
+}
+
+/// What happens with a partition that the user may not see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unseen {
+    Fails,
+    IsLeftOut,
+}
+
+impl Ended {
+    /// Returns whether the markers of the transaction that is open in a partition say "committed".
+    ///
+    /// # Errors
+    /// The open transaction is not the last one of the id, or nothing proves it.
+    fn is_committed(&self, place: &TopicPartition, state: &ProducerState) -> Result<bool, KrafkaError> {
+        let next = state.producer_epoch + 1;
+        match self.outcome {
+            // Without version 2 of transactions, an end does not raise the epoch. With it, the next
+            // transaction has begun in the meantime, and another look finds that.
+            Outcome::Committed | Outcome::Aborted if next > i32::from(self.epoch) => {
+                let reason = "its writer needs brokers with transaction.version 2";
+                Err(KrafkaError::broker(
+                    ErrorCode::ConcurrentTransactions,
+                    lost_end(self, place, state, reason),
+                ))
+            }
+            Outcome::Committed if next < i32::from(self.epoch) => {
+                let reason = "a later transaction hides its result: abort it in all partitions by \
+                              kafka-transactions.sh, or delete the topic";
+                Err(KrafkaError::config(lost_end(self, place, state, reason)))
+            }
+            outcome => Ok(outcome == Outcome::Committed),
+        }
+    }
 }
 
 impl Ends<'_> {
-    /// Ends the last transaction of an id in these partitions, if the coordinator has its result. Returns
-    /// whether its writer may still commit it.
+    /// Ends the last transaction of an id in these partitions, if the coordinator has its result. The user
+    /// may not see some of the `others`. Returns whether its writer may still commit it.
     pub(crate) async fn end_of(
         &self,
         id: &str,
-        partitions: Vec<TopicPartition>,
+        known: Vec<TopicPartition>,
+        others: Vec<TopicPartition>,
     ) -> Result<bool, KrafkaError> {
         let Last::Ended(ended) = self.last(id).await? else { return Ok(true) };
-        let open = self.open_in(partitions).await?;
+        let mut open = self.open_in(known, Unseen::Fails).await?;
+        open.extend(self.open_in(others, Unseen::IsLeftOut).await?);
         self.write_all(&ended, &open).await.map(|()| false)
     }
 
     /// Ends the transactions of all ids in these partitions, where the coordinator has the result.
     pub(crate) async fn end_in(&self, partitions: Vec<TopicPartition>) -> Result<(), KrafkaError> {
-        let open = self.open_in(partitions).await?;
+        let open = self.open_in(partitions, Unseen::Fails).await?;
         if open.is_empty() {
             return Ok(());
         }
@@ -98,11 +144,12 @@ impl Ends<'_> {
                 }
                 Some(described) => described?,
             };
-            let is_committed = match &*described.state {
-                "CompleteCommit" => true,
-                // `Empty`: the next producer of the id has opened. It opens only after a committed
-                // transaction has its markers, so the last one was aborted.
-                "CompleteAbort" | "Empty" => false,
+            let outcome = match &*described.state {
+                "CompleteCommit" => Outcome::Committed,
+                "CompleteAbort" => Outcome::Aborted,
+                // The next producer of the id has opened. It opens only after a committed transaction has its
+                // markers, so the last one was aborted.
+                "Empty" => Outcome::Forgotten,
                 "PrepareCommit" | "PrepareAbort" | "PrepareEpochFence" => {
                     tokio::time::sleep(ENDING_PAUSE).await;
                     continue;
@@ -110,21 +157,25 @@ impl Ends<'_> {
                 _ => return Ok(Last::Open),
             };
             let (producer, epoch) = (described.producer_id, described.producer_epoch);
-            return Ok(Last::Ended(Ended { id: id.to_owned(), producer, epoch, is_committed }));
+            return Ok(Last::Ended(Ended { id: id.to_owned(), producer, epoch, outcome }));
         }
     }
 
-    /// Returns the producers that have an open transaction in a partition. Leaves out the partitions that the
-    /// user may not see.
+    /// Returns the producers that have an open transaction in a partition.
     async fn open_in(
         &self,
         partitions: Vec<TopicPartition>,
+        unseen: Unseen,
     ) -> Result<Vec<(TopicPartition, ProducerState)>, KrafkaError> {
         let mut open = Vec::new();
         let options = DescribeProducersOptions::default();
         for (place, producers) in self.admin.describe_producers(partitions, options).await? {
             let producers = match producers {
-                Err(KrafkaError::Broker { code: ErrorCode::TopicAuthorizationFailed, .. }) => continue,
+                Err(KrafkaError::Broker { code: ErrorCode::TopicAuthorizationFailed, .. })
+                    if unseen == Unseen::IsLeftOut =>
+                {
+                    continue;
+                }
                 producers => producers?,
             };
             let has_begun = |state: &ProducerState| state.current_transaction_start_offset.is_some();
@@ -139,17 +190,18 @@ impl Ends<'_> {
         ended: &Ended,
         open: &[(TopicPartition, ProducerState)],
     ) -> Result<(), KrafkaError> {
-        let is_of_ended = |state: &ProducerState| {
-            state.producer_id == ended.producer && state.producer_epoch < i32::from(ended.epoch)
-        };
-        for (place, state) in open.iter().filter(|(_, state)| is_of_ended(state)) {
-            self.write(ended, place, state).await?;
+        for (place, state) in open.iter().filter(|(_, state)| state.producer_id == ended.producer) {
+            if ended.outcome == Outcome::Forgotten && state.producer_epoch >= i32::from(ended.epoch) {
+                continue;
+            }
+            let is_committed = ended.is_committed(place, state)?;
+            self.write(ended, place, state, is_committed).await?;
             tracing::warn!(
                 id = ended.id,
                 topic = place.topic,
                 partition = place.partition,
                 offset = state.current_transaction_start_offset,
-                is_committed = ended.is_committed,
+                is_committed,
                 "the cluster lost the end of a transaction: written again"
             );
         }
@@ -161,6 +213,7 @@ impl Ends<'_> {
         ended: &Ended,
         place: &TopicPartition,
         state: &ProducerState,
+        is_committed: bool,
     ) -> Result<(), KrafkaError> {
         let leader = kafka_metadata(self.kafka).get_leader_connection(&place.topic, place.partition).await?;
         let version = leader.negotiate_api_version_max(ApiKey::WriteTxnMarkers, STRICT_MARKERS);
@@ -173,7 +226,7 @@ impl Ends<'_> {
         let marker = WritableTxnMarker {
             producer_id: ended.producer,
             producer_epoch: ended.epoch,
-            transaction_result: ended.is_committed,
+            transaction_result: is_committed,
             topics: vec![topic],
             coordinator_epoch: state.coordinator_epoch.max(0),
             transaction_version: TRANSACTION_V2,
@@ -186,7 +239,13 @@ impl Ends<'_> {
         for result in topics.flat_map(|topic| topic.partitions) {
             if !result.error_code.is_ok() {
                 let code = result.error_code;
-                let reason = format!("{code:?}: the user needs the operation ClusterAction on the cluster");
+                let remedy = match code {
+                    ErrorCode::ClusterAuthorizationFailed => {
+                        ": the user needs the operation ClusterAction on the cluster"
+                    }
+                    _ => "",
+                };
+                let reason = format!("{code:?}{remedy}");
                 return Err(KrafkaError::broker(code, lost_end(ended, place, state, &reason)));
             }
         }
@@ -196,9 +255,9 @@ impl Ends<'_> {
 
 fn lost_end(ended: &Ended, place: &TopicPartition, state: &ProducerState, reason: &str) -> String {
     let offset = state.current_transaction_start_offset.unwrap_or_default();
-    let result = if ended.is_committed { "committed" } else { "aborted" };
+    let outcome = format!("{:?}", ended.outcome).to_lowercase();
     format!(
-        "the cluster lost the end of a transaction: id {:?}, {result}, topic {:?}, partition {}, offset \
+        "the cluster lost the end of a transaction: id {:?}, {outcome}, topic {:?}, partition {}, offset \
          {offset}: {reason}",
         ended.id, place.topic, place.partition,
     )

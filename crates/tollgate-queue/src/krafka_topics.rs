@@ -1,6 +1,6 @@
 //! The topics of a cluster, by krafka.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use krafka::admin::{
@@ -86,18 +86,35 @@ impl Topics for KrafkaTopics {
         Ok(Some(TopicCopies { partitions: partitions.len(), replicas, min_insync }))
     }
 
-    fn end_lost(&mut self, id: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<bool, QueueError> {
+    fn end_lost(
+        &mut self,
+        id: &str,
+        known: &BTreeSet<String>,
+        may_have: &dyn Fn(&str) -> bool,
+    ) -> Result<bool, QueueError> {
         let admin = self.connection.admin();
         let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
         self.connection.wait(async {
-            let mut partitions = Vec::new();
+            let (mut sure, mut others) = (Vec::new(), Vec::new());
             let topics = admin.list_topics(ListTopicsOptions::default()).await?;
-            let topics: Vec<_> = topics.into_iter().filter(|topic| is_wanted(topic)).collect();
+            let topics = topics.into_iter().filter(|topic| known.contains(topic) || may_have(topic));
             for (name, topic) in admin.describe_topics(topics, Default::default()).await? {
-                let numbers = topic?.partitions.into_iter().map(|partition| partition.partition);
-                partitions.extend(numbers.map(|number| TopicPartition::new(&*name, number)));
+                let is_known = known.contains(&name);
+                let topic = match topic {
+                    Err(_) if !is_known => continue,
+                    topic => topic?,
+                };
+                for partition in topic.partitions {
+                    let place = TopicPartition::new(&*name, partition.partition);
+                    match partition.leader {
+                        _ if is_known => sure.push(place),
+                        // Such a partition of a foreign topic must not hold up the sink.
+                        None => {}
+                        Some(_) => others.push(place),
+                    }
+                }
             }
-            ends.end_of(id, partitions).await
+            ends.end_of(id, sure, others).await
         })
     }
 

@@ -64,6 +64,11 @@ impl RdkafkaProducer {
 }
 
 impl Producer for RdkafkaProducer {
+    fn has_lost_connection(&mut self) -> bool {
+        // The comparison opens a producer again after each failure.
+        false
+    }
+
     fn begin(&mut self) -> Result<(), QueueError> {
         if !self.is_transactional {
             return Ok(());

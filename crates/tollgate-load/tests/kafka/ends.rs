@@ -1,6 +1,7 @@
 //! Tests of transactions whose end the cluster lost, because its only broker was killed after the coordinator
 //! noted the result.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -50,7 +51,7 @@ impl Lost {
     }
 
     fn end_lost(&self) -> bool {
-        topics(&self.site).end_lost(&self.id, &|topic| topic == self.topic).unwrap()
+        topics(&self.site).end_lost(&self.id, &BTreeSet::from([self.topic.clone()]), &|_| false).unwrap()
     }
 
     fn keys(&self) -> Vec<Vec<u8>> {
@@ -175,8 +176,8 @@ fn a_user_without_cluster_action_is_told_which_end_is_missing() {
     let tls = Tls { ca: Some(folder.path().join("ca.crt")), identity: None };
     broker.security =
         Security { tls: Some(tls), sasl: Some(Sasl::ScramSha256 { user: user.clone(), password }) };
-    let is_wanted = |topic: &str| topic == lost.topic;
-    let told = topics(&lost.site).end_lost(&lost.id, &is_wanted).unwrap_err();
+    let known = BTreeSet::from([lost.topic.clone()]);
+    let told = topics(&lost.site).end_lost(&lost.id, &known, &|_| false).unwrap_err();
     assert!(matches!(told, QueueError::Denied { .. }), "{told}");
     let expected = format!("committed, topic {:?}, partition 0, offset 0", lost.topic);
     let text = told.to_string();
@@ -184,4 +185,23 @@ fn a_user_without_cluster_action_is_told_which_end_is_missing() {
     kafka.allow(&user, &["--operation", "ClusterAction", "--cluster"]);
     assert!(!lost.end_lost());
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");
+}
+
+#[test]
+fn a_producer_knows_that_a_connection_ended_after_its_commit() {
+    let mut broker = broker();
+    let site = Site::new(&broker);
+    let topic = format!("{}.t", site.name);
+    let made = NewTopic { name: topic.clone(), partitions: 1, replication: None, settings: Vec::new() };
+    topics(&site).create(&[made]).unwrap();
+    let mut producer = open(&site, &format!("tollgate/{}/0", site.name));
+    producer.begin().unwrap();
+    producer.send(&[&record(&topic)]).unwrap();
+    producer.commit().unwrap();
+    // The first look is left out right after a commit.
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!producer.has_lost_connection());
+    broker.kafka.kill();
+    broker.kafka.run();
+    assert!(producer.has_lost_connection());
 }

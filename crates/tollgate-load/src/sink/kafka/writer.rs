@@ -167,7 +167,12 @@ impl KafkaSink {
 
     fn refresh_to(&mut self, to: ReadTo<'_>) -> Result<(), SinkError> {
         let table = self.topics.table(POSITIONS, to).map_err(failed("read the positions", None))?;
-        self.state = topics::state_of(&self.name, &table)?;
+        let mut state = topics::state_of(&self.name, &table)?;
+        // Nothing else moves the position of a log that has a producer. What was read of it may be older.
+        for log in self.producers.keys().filter(|_| self.options.exactly_once) {
+            state.logs.extend(self.state.logs.remove(log).map(|kept| (*log, kept)));
+        }
+        self.state = state;
         Ok(())
     }
 
@@ -185,8 +190,12 @@ impl KafkaSink {
 
     /// Opens the producer of a log, and then reads its position.
     pub(super) fn own(&mut self, log: LogId) -> Result<(), SinkError> {
-        if self.producers.contains_key(&log) {
-            return Ok(());
+        if let Some(producer) = self.producers.get_mut(&log) {
+            if !producer.has_lost_connection() {
+                return Ok(());
+            }
+            // The next transaction must not begin before the last one has its end.
+            self.producers.remove(&log);
         }
         if self.producers.len() >= PRODUCERS_MAX {
             self.producers.clear();
@@ -220,9 +229,11 @@ impl KafkaSink {
     /// Writes the end of the last transaction of an id again, if the cluster lost it. Returns whether the
     /// transaction may still be open.
     fn end_lost(&mut self, id: &str) -> Result<bool, SinkError> {
+        let of_rows = self.state.schemas.iter().map(|known| known.topic.clone());
+        let known = of_rows.chain([POSITIONS, REJECTS].map(str::to_owned)).collect();
         let options = &self.options;
-        let is_ours = |topic: &str| topic == POSITIONS || topic == REJECTS || options.may_have(topic);
-        self.topics.end_lost(id, &is_ours).map_err(failed("end a transaction", None))
+        let ended = self.topics.end_lost(id, &known, &|topic| options.may_have(topic));
+        ended.map_err(failed("end a transaction", None))
     }
 
     pub(super) fn known_position(&self, log: LogId) -> Option<Position> {

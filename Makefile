@@ -180,7 +180,7 @@ target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny:
 
 # Builds the documentation of the code. Fails at a broken link and at other faults that rustdoc finds.
 rustdoc:
-	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --features tollgate/kafka,tollgate/lake --no-deps --document-private-items --locked
 
 # Builds the pages of docs/ as a site with search, in target/book/site. A browser opens the site from this
 # folder, without a server.

@@ -11,9 +11,10 @@ use tollgate_server::{Ack, StreamSpec, WhenAway};
 
 use super::fault::{Location, did_you_mean};
 use super::key::{Facts, OwnValue, inline, keys};
+use super::load::LoadedBy;
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
-use super::sink::{LoadedBy, SinkConfig};
+use super::sink::SinkConfig;
 use super::value::{Value, named};
 
 /// The keys of a stream for the acknowledgement.

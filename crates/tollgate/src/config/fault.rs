@@ -199,6 +199,12 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
+/// Returns the fault of a name in `place` that no stream has. `None`: a stream has it.
+pub(super) fn unknown_stream(name: &str, place: &str, streams: &[StreamSpec]) -> Option<String> {
+    let is_known = streams.iter().any(|stream| stream.name == name);
+    (!is_known).then(|| format!("unknown stream {name:?} in {place}{}", stream_hint(name, streams)))
+}
+
 /// Returns the end of a fault about an unknown stream: the nearest known name, or all known names.
 pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
     match streams {

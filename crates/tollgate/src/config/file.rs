@@ -24,6 +24,7 @@ use super::database::{ReadDatabase, databases};
 use super::defaults::{self, APP_FILE};
 use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
+use super::load::load_rules;
 use super::log::log;
 use super::otlp::otlp;
 use super::own_files::{
@@ -37,7 +38,7 @@ use super::script::{self, script};
 use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::ship::ships;
-use super::sink::{SinkConfig, declare, load_rules, sinks};
+use super::sink::{SinkConfig, declare, sinks};
 use super::stream::{self, Streams, check_envelopes, check_look_ahead, check_params, check_xml};
 use super::text;
 use super::tls;

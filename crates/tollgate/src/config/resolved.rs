@@ -18,13 +18,14 @@ use super::auth::write_auth;
 use super::backend::write_backend;
 use super::database::ReadDatabase;
 use super::fault::Fault;
+use super::load::LoadRules;
 use super::log::write_log;
 use super::otlp::OtlpConfig;
 use super::routes::write_route;
 use super::script::write_script;
 use super::server::write_server;
 use super::ship::{ShipConfig, write_ship};
-use super::sink::{self, LoadRules, SinkConfig, UnknownSink, write_sink};
+use super::sink::{self, SinkConfig, UnknownSink, write_sink};
 use super::stream::write_stream;
 use super::tls::{TlsRules, write_tls};
 

@@ -3,8 +3,9 @@
 use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
-    duplicates, files, fixed_reply, hsts, iceberg, kafka, listen, log, otlp, parquet, proxy, route_limits,
-    routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate, verify, when,
+    duplicates, files, fixed_reply, hsts, iceberg, kafka, listen, load, log, otlp, parquet, postgres, proxy,
+    route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate,
+    verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -19,7 +20,7 @@ pub(super) fn sections() -> Vec<Keys> {
     ships.extend(facts(ship_volumes::VOLUME_KEYS));
     ships.extend(facts(ship::KEYS));
     let mut sinks = facts(sink::KINDS);
-    sinks.extend(facts(sink::POSTGRES_KEYS));
+    sinks.extend(facts(postgres::KEYS));
     sinks.extend(facts(duplicates::KEYS));
     sinks.extend(facts(kafka::KAFKA_KEYS));
     sinks.extend(facts(parquet::PARQUET_KEYS));
@@ -62,7 +63,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("sink", sinks),
         ("sink.iceberg", facts(iceberg::ICEBERG_KEYS)),
         ("ship", ships),
-        ("load", facts(sink::LOAD_KEYS)),
+        ("load", facts(load::KEYS)),
     ];
     sections.into_iter().map(|(path, facts)| Keys { path, facts }).collect()
 }

@@ -1,30 +1,27 @@
-//! `[sink.NAME]`, the databases that rows are loaded into, and `[load]`, the rules for loading.
+//! `[sink.NAME]`, the databases that rows are loaded into.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tollgate_load::{
-    CatalogPlace, DeclaredStreams, LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName,
-    Taken, hide_password,
+    CatalogPlace, DeclaredStreams, LoadFrom, PostgresUrl, SinkKind, SinkOptions, Taken, hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
 use super::denied::denial;
 use super::duplicates::key_faults;
-use super::fault::{Span, did_you_mean, stream_hint};
+use super::fault::{did_you_mean, unknown_stream};
 use super::iceberg::{self, Iceberg};
 use super::kafka;
-use super::keep::Keep;
-use super::key::{keys, set_defaults, write};
+use super::key::{keys, write};
 use super::parquet::{self, Lake};
 use super::path::{PathTo, path};
+use super::postgres;
 use super::quoted::{quoted, quoted_list, quoted_path};
 use super::route::is_name;
 use super::section::{Section, Written};
-use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, names};
 
 /// Maximum bytes of a sink's name. The name is part of a thread name and of lines on the control socket.
@@ -34,39 +31,19 @@ pub(super) const NAME_ALLOWED: &str = "a letter or _, then letters, digits and _
 /// Relative to the folder of the configuration.
 const SQLITE_FILE: &str = "data/tollgate.sqlite";
 
-const POSTGRES_ALLOWED: &str =
-    "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`";
-
 keys! {
     /// The keys that name the database of a sink. Each sink has exactly one of them.
     pub(super) KINDS of ();
     /// The database file. Each sink needs its own.
     sqlite [SQLITE] = other("needed, or another of these", "a path");
     /// The address of a PostgreSQL server, version 15 or later.
-    postgres [POSTGRES] = other("needed, or another of these", POSTGRES_ALLOWED);
+    postgres [POSTGRES] = other("needed, or another of these", postgres::ADDRESS_ALLOWED);
     /// Addresses of the brokers of a Kafka cluster.
     kafka [KAFKA] = other("needed, or another of these", "`host:port`, or several with commas");
     /// The place of Parquet files: a folder, or a bucket with a prefix.
     parquet [PARQUET] = other("needed, or another of these", parquet::PLACE_ALLOWED);
     /// Tables of Apache Iceberg: a catalog and a warehouse.
     iceberg [ICEBERG] = other("needed, or another of these", iceberg::ALLOWED);
-}
-
-keys! {
-    /// The keys of a PostgreSQL sink.
-    pub(super) POSTGRES_KEYS of PostgresOptions;
-    /// The schema of Tollgate's own tables. It is created if it is missing.
-    schema [SCHEMA] = text("tollgate", "1 to 63 bytes");
-    /// The schema of the tables of streams.
-    table_schema [TABLE_SCHEMA] = text("public", "1 to 63 bytes");
-    /// Tables with another name than their stream.
-    tables [TABLES] = other("`{}`", r#"`{ STREAM = "table" }`, `{ STREAM = "schema.table" }`"#);
-    /// How long the opening of a connection may take.
-    connect_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connect_timeout;
-    /// How long one statement may take, including COPY.
-    statement_timeout = duration(5 * MINUTE_MS, TIMEOUT_MS) => statement_timeout;
-    /// How long a load waits for a lock, before it is tried again.
-    lock_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => lock_timeout;
 }
 
 keys! {
@@ -81,58 +58,9 @@ keys! {
     rejects_max = integer(1000, 0..=1_000_000_000) => rejects_max;
 }
 
-keys! {
-    /// `[load]`
-    pub(super) LOAD_KEYS of LoadRules;
-    /// Whether the server loads records. If not, it keeps segments until `tollgate load` has loaded them.
-    in_server [IN_SERVER] = switch(true).restart();
-    /// A loader that is behind for longer than this is logged once a minute.
-    lag_max = duration(MINUTE_MS, 100..=24 * HOUR_MS).restart() => lag_max;
-    /// How long the store of `tollgate load --from` keeps segments that every sink has loaded.
-    store_retain [STORE_RETAIN] = text("7d", "a duration, also in days, or `\"forever\"`").restart();
-}
-
 impl Named for LoadFrom {
     fn all() -> Vec<(&'static str, Self)> {
         Self::ALL.into()
-    }
-}
-
-/// The process that loads, and the rules for loading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LoadRules {
-    /// The process that loads.
-    pub(crate) by: LoadedBy,
-    /// A loader that has not caught up for this long logs a warning once a minute.
-    pub(crate) lag_max: Duration,
-    /// How long the store that a loader reads keeps segments that every sink has loaded.
-    pub(crate) store_retain: Keep,
-}
-
-impl Default for LoadRules {
-    fn default() -> Self {
-        let store_retain = Keep::parse(STORE_RETAIN.default_text()).unwrap_or(Keep::Forever);
-        let mut rules = Self { by: LoadedBy::Server, lag_max: Duration::ZERO, store_retain };
-        set_defaults(LOAD_KEYS, &mut rules);
-        rules
-    }
-}
-
-/// The process that loads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LoadedBy {
-    /// The server itself.
-    Server,
-    /// Other processes: `tollgate load`.
-    Others,
-    /// No process now: an option of the start turned loading off.
-    Nobody,
-}
-
-impl LoadedBy {
-    /// Returns the value of the key. An option of the start does not change this value.
-    const fn is_in_server(self) -> bool {
-        matches!(self, Self::Server | Self::Nobody)
     }
 }
 
@@ -242,41 +170,6 @@ pub(crate) enum UnknownSink {
     /// There is no sink, because records are shipped.
     #[error("the configuration has no [sink.NAME], only [ship.NAME]: name one that has a sink")]
     NoSinks,
-}
-
-impl fmt::Display for LoadRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n[load]")?;
-        let own = [
-            (IN_SERVER.name, Some(self.by.is_in_server().to_string())),
-            (STORE_RETAIN.name, Some(quoted(&self.store_retain.to_string()))),
-        ];
-        write(LOAD_KEYS, self, &own, f)
-    }
-}
-
-/// Reads `[load]`.
-pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
-    let mut rules = LoadRules::default();
-    section.overlay(LOAD_KEYS, &mut rules);
-    if section.number_or_default(&IN_SERVER) == 0 {
-        rules.by = LoadedBy::Others;
-    }
-    if let Some(written) = section.text(STORE_RETAIN.name) {
-        match Keep::parse(&written.value) {
-            Some(keep) => rules.store_retain = keep,
-            None => section.fault_at(
-                &written.span,
-                format!(
-                    "store_retain in [load] is {:?}, allowed is a duration like \"7d\", up to 3650d, or \
-                     \"forever\"",
-                    written.value
-                ),
-            ),
-        }
-    }
-    section.finish();
-    rules
 }
 
 /// Reads all sinks, in the order of the file.
@@ -396,7 +289,7 @@ fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
             .fault(format!("[sink.{sink}] needs one database, found {found}, allowed is one of {allowed}"));
     }
     if given.is_empty() {
-        postgres_keys(section, streams);
+        postgres::read_without_address(section, streams);
     }
 }
 
@@ -413,7 +306,8 @@ fn read(
     let written = written.or_else(|| section.as_written(kafka::SASL_PASSWORD.name).map(str::to_owned));
     let written = written.unwrap_or_default();
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
-    let postgres = postgres_at(section, &name, streams);
+    let address = section.text(POSTGRES.name);
+    let postgres = postgres::read(section, address, streams);
     let brokers = section.text(KAFKA.name);
     let (lake, iceberg) = match section.has(PARQUET.name) {
         true => (Some(parquet::read(section, (folder, log_dir))), None),
@@ -431,20 +325,6 @@ fn read(
     SinkConfig { written, lake, iceberg, ..SinkConfig::new(name, kind) }
 }
 
-/// Reads a PostgreSQL sink. `None`: the sink is not PostgreSQL, or its address is refused.
-fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Option<PostgresOptions> {
-    let url = section.text(POSTGRES.name)?;
-    match PostgresUrl::parse(&url.value) {
-        Ok(server) => Some(postgres(section, server, streams)),
-        Err(reason) => {
-            section.fault_at(&url.span, format!("postgres in [sink.{sink}]: {reason}"));
-            // The other keys are read too, so that all faults are reported.
-            postgres_keys(section, streams);
-            None
-        }
-    }
-}
-
 fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken {
     let Some(written) = section.texts(STREAMS.name) else { return Taken::All };
     if written.is_empty() {
@@ -455,16 +335,12 @@ fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken
     }
     let mut taken = BTreeSet::new();
     for name in written {
-        check_stream(&name.value, &format!("[sink.{sink}]"), &name.span, section, streams);
+        if let Some(text) = unknown_stream(&name.value, &format!("[sink.{sink}]"), streams) {
+            section.fault_at(&name.span, text);
+        }
         taken.insert(name.value);
     }
     Taken::Only(taken)
-}
-
-fn check_stream(name: &str, place: &str, span: &Span, section: &Section<'_>, streams: &[StreamSpec]) {
-    if !streams.iter().any(|stream| stream.name == name) {
-        section.fault_at(span, format!("unknown stream {name:?} in {place}{}", stream_hint(name, streams)));
-    }
 }
 
 fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
@@ -478,59 +354,17 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Reads the keys of PostgreSQL for a sink without a valid address, so that their faults are reported.
-fn postgres_keys(section: &mut Section<'_>, streams: &[StreamSpec]) {
-    if let Ok(url) = PostgresUrl::parse("host=nowhere user=nobody") {
-        postgres(section, url, streams);
-    }
-}
-
-fn postgres(section: &mut Section<'_>, server: PostgresUrl, streams: &[StreamSpec]) -> PostgresOptions {
-    let mut options = PostgresOptions::new(server);
-    section.read(POSTGRES_KEYS, &mut options);
-    for (key, schema) in [(&SCHEMA, &mut options.schema), (&TABLE_SCHEMA, &mut options.table_schema)] {
-        let Some(found) = section.text(key.name) else {
-            *schema = key.default_text().to_owned();
-            continue;
-        };
-        if found.value.is_empty() || found.value.len() > 63 || found.value.contains('\0') {
-            let text = format!("{} is {:?}, allowed are 1 to 63 bytes without U+0000", key.name, found.value);
-            section.fault_at(&found.span, text);
-        }
-        *schema = found.value;
-    }
-    options.tables = tables(section, &options.table_schema, streams);
-    options
-}
-
-fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BTreeMap<String, TableName> {
-    let place = format!("tables of {}", section.name());
-    let Some(tables) = section.take_table(TABLES.name, place.clone()) else { return BTreeMap::new() };
-    let mut named = BTreeMap::new();
-    for (stream, table) in tables.named_texts() {
-        check_stream(&stream, &place, &table.span, section, streams);
-        match TableName::parse(&table.value, schema) {
-            Ok(name) => drop(named.insert(stream, name)),
-            Err(reason) => {
-                let text = format!("table of stream {stream:?} is {:?}: {reason}", table.value);
-                section.fault_at(&table.span, text);
-            }
-        }
-    }
-    named
-}
-
 /// Writes the section. The password is hidden.
 pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let options = &sink.options;
     writeln!(f, "\n[sink.{}]", options.name)?;
     match &options.kind {
         SinkKind::Sqlite { path } => write(KINDS, &(), &[(SQLITE.name, Some(quoted_path(path)))], f)?,
-        SinkKind::Postgres(postgres) => {
+        SinkKind::Postgres(options) => {
             // The text is not escaped, so its variables are printed as variables.
             let url = toml::Value::String(sink.written.clone()).to_string();
             write(KINDS, &(), &[(POSTGRES.name, Some(url))], f)?;
-            write_postgres(postgres, f)?;
+            postgres::write_postgres(options, f)?;
         }
         SinkKind::Kafka(kafka) => {
             write(KINDS, &(), &[(KAFKA.name, Some(quoted(&kafka.broker.brokers)))], f)?;
@@ -552,16 +386,4 @@ pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::
     };
     let after_load = options.after_load.as_deref().map(quoted_path);
     write(KEYS, options, &[(STREAMS.name, streams), (AFTER_LOAD.name, after_load)], f)
-}
-
-fn write_postgres(options: &PostgresOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let tables = options.tables.iter();
-    let tables: Vec<_> =
-        tables.map(|(stream, table)| format!("{stream} = {}", quoted(&table.quoted()))).collect();
-    let own = [
-        (SCHEMA.name, Some(quoted(&options.schema))),
-        (TABLE_SCHEMA.name, Some(quoted(&options.table_schema))),
-        (TABLES.name, (!tables.is_empty()).then(|| format!("{{ {} }}", tables.join(", ")))),
-    ];
-    write(POSTGRES_KEYS, options, &own, f)
 }

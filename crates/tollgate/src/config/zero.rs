@@ -16,13 +16,14 @@ use super::access::uploads;
 use super::admin::Admin;
 use super::defaults::{self, APP_FILE, FILE_NAME};
 use super::fault::{ConfigError, Fault};
+use super::load::LoadRules;
 use super::log;
 use super::own_files::{files_of_scripts, files_of_sinks, folders_of_server, keep_apart};
 use super::resolved::Config;
 use super::route::{conflicts, path_problem};
 use super::script;
 use super::server::{self, WrittenServer};
-use super::sink::{LoadRules, SinkConfig, declare};
+use super::sink::{SinkConfig, declare};
 use super::tls;
 
 /// Maximum depth of folders in `routes/`. This bound ends a loop of symbolic links.

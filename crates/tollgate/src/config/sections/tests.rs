@@ -225,7 +225,7 @@ fn options_without_a_configuration_have_the_defaults_of_the_tables() {
     let kind = SinkKind::Sqlite { path: folder.into() };
     check(sink::KEYS, &SinkOptions::new("s".to_owned(), kind));
     let url = PostgresUrl::parse("host=a user=b").unwrap();
-    check(sink::POSTGRES_KEYS, &PostgresOptions::new(url));
+    check(postgres::KEYS, &PostgresOptions::new(url));
     check(parquet::PARQUET_KEYS, &ParquetOptions::in_folder(folder));
     let catalog = CatalogPlace::Sqlite(folder.into());
     check(iceberg::ICEBERG_KEYS, &IcebergOptions::new(ParquetOptions::in_folder(folder), catalog));

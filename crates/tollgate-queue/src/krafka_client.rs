@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use krafka::__private::kafka_pool;
@@ -28,10 +28,8 @@ const RECORD_BYTES_MAX: usize = 96 << 20;
 /// Maximum bytes of records that the client holds.
 const BUFFER_BYTES: usize = 256 << 20;
 
-/// A restart of a cluster takes longer, so a younger commit needs no look at the connections.
-const RESTART: Duration = Duration::from_millis(10);
-/// How long the client waits, so that it sees which connections have ended.
-const LOOK: Duration = Duration::from_millis(1);
+/// How often the tasks of the client run, so that they see which connections have ended.
+const LOOKS: usize = 8;
 
 /// A producer by krafka, with the runtime of its connections.
 pub(crate) struct KrafkaProducer {
@@ -40,8 +38,8 @@ pub(crate) struct KrafkaProducer {
     kafka: Kafka,
     brokers: String,
     waiter: Waiter,
-    /// When the last transaction ended, and how many connections had ended then.
-    ended: (Instant, u64),
+    /// Number of connections that had ended when the last transaction was committed.
+    closed: u64,
 }
 
 enum Kind {
@@ -114,8 +112,8 @@ impl KrafkaProducer {
             }
         });
         let kind = kind.map_err(|error| failed(&brokers, &error))?;
-        let ended = (Instant::now(), connections_closed(&kafka));
-        Ok(Self { kind, kafka, brokers, waiter, ended })
+        let closed = connections_closed(&kafka);
+        Ok(Self { kind, kafka, brokers, waiter, closed })
     }
 
     fn failed(&self, error: &KrafkaError) -> QueueError {
@@ -150,16 +148,15 @@ fn connections_closed(kafka: &Kafka) -> u64 {
 
 impl Producer for KrafkaProducer {
     fn has_lost_connection(&mut self) -> bool {
-        let (time, closed) = self.ended;
-        if time.elapsed() < RESTART {
-            return false;
-        }
-        // The client sees the end of a connection only while it waits.
+        // The client sees the end of a connection only while it runs. A yield asks the sockets, and does not
+        // wait.
         drop(self.waiter.wait(async {
-            tokio::time::sleep(LOOK).await;
+            for _ in 0..LOOKS {
+                tokio::task::yield_now().await;
+            }
             Ok::<_, KrafkaError>(())
         }));
-        connections_closed(&self.kafka) != closed
+        connections_closed(&self.kafka) != self.closed
     }
 
     fn begin(&mut self) -> Result<(), QueueError> {
@@ -193,7 +190,7 @@ impl Producer for KrafkaProducer {
             QueueError::Away { brokers, reason } => QueueError::Unknown { brokers, reason },
             error => error,
         })?;
-        self.ended = (Instant::now(), connections_closed(&self.kafka));
+        self.closed = connections_closed(&self.kafka);
         Ok(())
     }
 

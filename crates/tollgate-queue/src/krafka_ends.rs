@@ -50,6 +50,7 @@ enum Last {
 }
 
 /// A transaction that has ended at its coordinator.
+#[derive(PartialEq, Eq)]
 struct Ended {
     id: String,
     producer: i64,
@@ -75,29 +76,18 @@ enum Unseen {
 }
 
 impl Ended {
-    /// Returns whether the markers of the transaction that is open in a partition say "committed".
+    /// Returns whether the marker of the transaction that is open in a partition says "committed".
     ///
     /// # Errors
-    /// The open transaction is not the last one of the id, or nothing proves it.
+    /// A later transaction hides the result.
     fn is_committed(&self, place: &TopicPartition, state: &ProducerState) -> Result<bool, KrafkaError> {
-        let next = state.producer_epoch + 1;
-        match self.outcome {
-            // Without version 2 of transactions, an end does not raise the epoch. With it, the next
-            // transaction has begun in the meantime, and another look finds that.
-            Outcome::Committed | Outcome::Aborted if next > i32::from(self.epoch) => {
-                let reason = "its writer needs brokers with transaction.version 2";
-                Err(KrafkaError::broker(
-                    ErrorCode::ConcurrentTransactions,
-                    lost_end(self, place, state, reason),
-                ))
-            }
-            Outcome::Committed if next < i32::from(self.epoch) => {
-                let reason = "a later transaction hides its result: abort it in all partitions by \
-                              kafka-transactions.sh, or delete the topic";
-                Err(KrafkaError::config(lost_end(self, place, state, reason)))
-            }
-            outcome => Ok(outcome == Outcome::Committed),
+        let is_committed = self.outcome == Outcome::Committed;
+        if is_committed && state.producer_epoch + 1 < i32::from(self.epoch) {
+            let reason = "a later transaction hides its result: abort it in all partitions by \
+                          kafka-transactions.sh, or delete the topic";
+            return Err(KrafkaError::config(lost_end(self, place, state, reason)));
         }
+        Ok(is_committed)
     }
 }
 
@@ -118,7 +108,7 @@ impl Ends<'_> {
 
     /// Ends the transactions of all ids in these partitions, where the coordinator has the result.
     pub(crate) async fn end_in(&self, partitions: Vec<TopicPartition>) -> Result<(), KrafkaError> {
-        let open = self.open_in(partitions, Unseen::Fails).await?;
+        let open = self.open_in(partitions.clone(), Unseen::Fails).await?;
         if open.is_empty() {
             return Ok(());
         }
@@ -126,9 +116,8 @@ impl Ends<'_> {
         let options = ListTransactionsOptions::default().producer_ids(producers);
         for found in self.admin.list_transactions(options).await?.into_values() {
             for listing in found? {
-                if let Last::Ended(ended) = self.last(&listing.transactional_id).await? {
-                    self.write_all(&ended, &open).await?;
-                }
+                // Its writer may have gone on, so the partitions are asked again after the coordinator.
+                self.end_of(&listing.transactional_id, partitions.clone(), Vec::new()).await?;
             }
         }
         Ok(())
@@ -191,7 +180,8 @@ impl Ends<'_> {
         open: &[(TopicPartition, ProducerState)],
     ) -> Result<(), KrafkaError> {
         for (place, state) in open.iter().filter(|(_, state)| state.producer_id == ended.producer) {
-            if ended.outcome == Outcome::Forgotten && state.producer_epoch >= i32::from(ended.epoch) {
+            if state.producer_epoch >= i32::from(ended.epoch) {
+                self.check_is_next(ended, place, state).await?;
                 continue;
             }
             let is_committed = ended.is_committed(place, state)?;
@@ -206,6 +196,27 @@ impl Ends<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Checks that an open transaction is the next one of the id, which has begun after the coordinator was
+    /// asked.
+    ///
+    /// # Errors
+    /// It is the last one. Without version 2 of transactions, an end does not raise the epoch.
+    async fn check_is_next(
+        &self,
+        ended: &Ended,
+        place: &TopicPartition,
+        state: &ProducerState,
+    ) -> Result<(), KrafkaError> {
+        match self.last(&ended.id).await? {
+            Last::Ended(now) if ended.outcome != Outcome::Forgotten && now == *ended => {
+                let reason = "its writer needs brokers with transaction.version 2";
+                let text = lost_end(ended, place, state, reason);
+                Err(KrafkaError::broker(ErrorCode::ConcurrentTransactions, text))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn write(
@@ -237,8 +248,10 @@ impl Ends<'_> {
         let answer = WriteTxnMarkersResponse::decode_versioned(STRICT_MARKERS, &mut answer)?;
         let topics = answer.markers.into_iter().flat_map(|marker| marker.topics);
         for result in topics.flat_map(|topic| topic.partitions) {
-            if !result.error_code.is_ok() {
-                let code = result.error_code;
+            let code = result.error_code;
+            // `InvalidProducerEpoch`: another loader has written the marker, or has begun the next
+            // transaction.
+            if !code.is_ok() && code != ErrorCode::InvalidProducerEpoch {
                 let remedy = match code {
                     ErrorCode::ClusterAuthorizationFailed => {
                         ": the user needs the operation ClusterAction on the cluster"

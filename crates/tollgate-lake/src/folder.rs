@@ -8,8 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use tollgate_log::{DiskStorage, FILE_MODE, make_folder};
+use tollgate_log::{DiskStorage, FILE_MODE, make_folder, rename_new};
 
 use crate::error::LakeError;
 use crate::place::{Created, FileStamp, Place};
@@ -164,18 +163,6 @@ fn part_of(target: &Path) -> PathBuf {
     let random = getrandom::u64().unwrap_or_default();
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!("{name}.{random:016x}{PART}"))
-}
-
-/// Renames a file, only if the new name is free.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS and several FUSE file systems do not support the flag. There, a hard link has the same effect.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
-        }
-        renamed => Ok(renamed?),
-    }
 }
 
 fn sync_folder_of(path: &Path) -> Result<(), LakeError> {

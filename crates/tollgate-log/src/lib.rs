@@ -97,7 +97,7 @@ pub use segment::{
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use status::{LogStatus, LogWatch};
 pub use storage::{
-    DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
+    DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder, rename_new,
 };
 pub use value::{ARRAY_ELEMENTS_MAX, Array, Elements, Value};
 pub use verify::{

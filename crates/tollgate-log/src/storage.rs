@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{CWD, OFlags, RenameFlags, SeekFrom, renameat_with};
 use rustix::io::Errno;
 
 use crate::descriptors::{Refill, keep, opened};
@@ -177,6 +177,21 @@ impl Storage for DiskStorage {
 /// Magic numbers (statfs(2)) of ext4 and XFS, where measurements show that a runway helps. The number of
 /// btrfs is absent, because btrfs copies on write.
 const IN_PLACE: [u64; 2] = [0xef53, 0x5846_5342];
+
+/// Renames a file, only if the new name is free (renameat2(2) with `RENAME_NOREPLACE`).
+///
+/// # Errors
+/// The new name exists, or the folder cannot be written.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // NFS and several FUSE file systems do not support the flag. There, a hard link has the same effect.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        renamed => Ok(renamed?),
+    }
+}
 
 /// Creates a folder and its missing parents. Their names are on disk when this function returns.
 ///

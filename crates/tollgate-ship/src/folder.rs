@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use tollgate_log::{DiskStorage, FILE_MODE, make_folder, read_footer};
+use tollgate_log::{DiskStorage, FILE_MODE, make_folder, read_footer, rename_new};
 
 use crate::identity::SegmentIdentity;
 use crate::name::ObjectName;
@@ -279,18 +278,6 @@ fn remove_old_parts(folder: &Path) {
         if is_part && age().is_some_and(|age| age > PART_AGE_MAX) {
             drop(fs::remove_file(&path));
         }
-    }
-}
-
-/// Renames a file, only if the new name is free.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS and several FUSE file systems do not support the flag. There, a hard link has the same effect.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
-        }
-        renamed => Ok(renamed?),
     }
 }
 

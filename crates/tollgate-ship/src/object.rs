@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use hyper::Uri;
 use object_store::path::Path as Key;
 use object_store::{
@@ -181,6 +181,27 @@ impl ObjectStore {
         key.map_err(|reason| StoreError::call("name", name)(ServiceError(reason)))
     }
 
+    /// Lists the names in a folder that `is_wanted` accepts, after a key with its name.
+    fn names<'list>(
+        &'list self,
+        folder: &Key,
+        after: Option<(&Key, &'list str)>,
+        is_wanted: impl Fn(&str) -> bool + Copy + 'list,
+    ) -> impl Stream<Item = object_store::Result<String>> + 'list {
+        let listed = match after {
+            Some((after, _)) => self.service.list_with_offset(Some(folder), after),
+            None => self.service.list(Some(folder)),
+        };
+        let after = after.map(|(_, name)| name);
+        listed.try_filter_map(move |found| {
+            let name = self.options.place.name(found.location.as_ref());
+            // Some servers ignore the name after which the list begins.
+            let is_due = |name: &&str| after.is_none_or(|after| **name > *after);
+            let name = name.filter(is_due).filter(|name| is_wanted(name));
+            std::future::ready(Ok(name.map(str::to_owned)))
+        })
+    }
+
     fn prefix(&self, prefix: &str) -> Result<Key, StoreError> {
         Key::parse(self.options.place.below(prefix)).map_err(StoreError::call("list", prefix))
     }
@@ -304,18 +325,8 @@ impl Store for ObjectStore {
     fn list(&self, prefix: &str, after_name: Option<&str>) -> Result<Vec<String>, StoreError> {
         let folder = self.prefix(prefix)?;
         let after = after_name.map(|after| self.key(after)).transpose()?;
-        let listed = match &after {
-            Some(after) => self.service.list_with_offset(Some(&folder), after),
-            None => self.service.list(Some(&folder)),
-        };
-        let place = &self.options.place;
-        let names = listed.try_filter_map(async |found| {
-            let name = place.name(found.location.as_ref());
-            // Some servers ignore the name after which the list begins.
-            let is_due = |name: &&str| after_name.is_none_or(|after| **name > *after);
-            let name = name.filter(is_due).filter(|name| ObjectName::parse(name).is_some());
-            Ok(name.map(str::to_owned))
-        });
+        let names =
+            self.names(&folder, after.as_ref().zip(after_name), |name| ObjectName::parse(name).is_some());
         let names: Vec<String> = self.run("list", prefix, 0, async {
             names.take(LISTED_MAX).try_collect().await.map_err(failed("list", prefix))
         })?;

@@ -146,18 +146,8 @@ impl ObjectStore {
     pub fn objects(&self, prefix: &str, after_name: Option<&str>) -> Result<Vec<String>, StoreError> {
         let folder = self.prefix(prefix)?;
         let after = after_name.map(|after| self.free_key(after)).transpose()?;
-        let listed = match &after {
-            Some(after) => self.service.list_with_offset(Some(&folder), after),
-            None => self.service.list(Some(&folder)),
-        };
-        let place = &self.options.place;
-        let names = listed.try_filter_map(async |found| {
-            let name = place.name(found.location.as_ref());
-            // Some servers ignore the name after which the list begins.
-            let is_due = |name: &&str| after_name.is_none_or(|after| **name > *after);
-            let is_direct = |name: &&str| name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'));
-            Ok(name.filter(is_due).filter(is_direct).map(str::to_owned))
-        });
+        let is_direct = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('/'));
+        let names = self.names(&folder, after.as_ref().zip(after_name), is_direct);
         let mut names: Vec<String> =
             self.run("list", prefix, 0, async { names.try_collect().await.map_err(failed("list", prefix)) })?;
         names.sort_unstable();

@@ -4,7 +4,8 @@
 It reads by librdkafka, so it shares no code with the program. It reads each partition up to its end at the
 call. With `read_committed` it waits until the transactions that are open before this end are over.
 
-A record is a line: partition, headers, key and value, separated by U+001F. U+001E separates headers.
+A record is a line: partition, headers, key and value, separated by U+001F. U+001E separates headers. A value
+with the header `tollgate-format` is no text, and is printed in hexadecimal digits.
 """
 
 import sys
@@ -41,14 +42,16 @@ def ends_of(broker: str, topic: str) -> dict[int, int]:
 
 
 def text_of(part: bytes | None) -> str:
-    """Returns a key, a value or a header as text."""
-    return "null" if part is None else part.decode(errors="replace")
+    """Returns a key, a value or a header as text. Bytes that are no text, and line ends, are U+FFFD."""
+    return "null" if part is None else part.decode(errors="replace").replace("\n", "\ufffd")
 
 
 def line_of(record) -> str:
     """Returns the line of a record."""
     headers = "\x1e".join(f"{name}:{text_of(value)}" for name, value in record.headers() or [])
-    parts = [str(record.partition()), headers, text_of(record.key()), text_of(record.value())]
+    is_text = all(name != "tollgate-format" for name, _ in record.headers() or [])
+    value = text_of(record.value()) if is_text else record.value().hex()
+    parts = [str(record.partition()), headers, text_of(record.key()), value]
     return "\x1f".join(parts)
 
 

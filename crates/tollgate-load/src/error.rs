@@ -153,6 +153,22 @@ pub enum SinkError {
         /// Hash of the schema, as the row has it.
         hash: String,
     },
+    /// A row of a topic has a format that only a later version of this program knows.
+    #[error("a row of topic {topic:?} has the unknown format {format:?}: use a later program")]
+    UnknownFormat {
+        /// Name of the topic.
+        topic: String,
+        /// The format, as the row has it.
+        format: String,
+    },
+    /// A row has not the columns of its schema.
+    #[error("a row for topic {topic:?} has not its columns: {reason}")]
+    RowUnfit {
+        /// Name of the topic.
+        topic: String,
+        /// Why it has not.
+        reason: String,
+    },
     /// A partition ends before the position of the sink.
     #[error(
         "partition {place} ends at offset {end}, before offset {next} that is loaded: the topic lost records"

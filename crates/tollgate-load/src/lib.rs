@@ -52,8 +52,8 @@ pub use tollgate_lake::Partition;
 pub use sink::{
     CatalogPlace, DeclaredStreams, Duplicates, IcebergOptions, ItemRow, KafkaOptions, LakePlace, LoadExtent,
     LoadFrom, LostTable, ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl, ReadItem, Retried,
-    STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally, TopicReport,
-    hide_password, topic_reports,
+    RowFormat, STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally,
+    TopicReport, hide_password, topic_reports,
 };
 pub use topic::{
     PartitionAccount, SentAccount, TopicAudit, TopicLoadCounts, TopicLoadOptions, TopicLoader, audit_topics,

@@ -52,6 +52,7 @@ mod recover;
 mod repair;
 mod retain;
 mod room;
+mod row_body;
 mod scan;
 mod schema;
 mod seal;
@@ -86,6 +87,7 @@ pub use record::{Record, RecordBody, RowEncoder, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
 pub use room::{RoomState, reserve_bytes};
+pub use row_body::{decode_row_body, encode_row_body};
 pub use scan::{Failure, SegmentScan, scan_segment, segment_header};
 pub use schema::{
     BATCH_SCHEMAS_MAX, Column, ColumnOrigin, SCHEMAS_MAX, Schema, SchemaError, SchemaId, TooManySchemas,

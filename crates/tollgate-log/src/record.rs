@@ -88,7 +88,7 @@ pub enum ValueError {
 
 impl ValueError {
     #[cold]
-    fn of(spec: &Column, value: &Value<'_>, unfit: UnfitValue) -> Self {
+    pub(crate) fn of(spec: &Column, value: &Value<'_>, unfit: UnfitValue) -> Self {
         let column = spec.name.clone();
         match unfit {
             UnfitValue::Nul(at) => Self::Nul { column, at },

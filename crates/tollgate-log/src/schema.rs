@@ -181,7 +181,7 @@ impl Schema {
     }
 
     /// Returns the columns of the table: all except the key.
-    pub fn table_columns(&self) -> impl Iterator<Item = &Column> {
+    pub fn table_columns(&self) -> impl Iterator<Item = &Column> + Clone {
         self.columns.iter().filter(|column| !column.is_key())
     }
 

@@ -15,7 +15,7 @@ pub struct Read {
     pub headers: BTreeMap<String, String>,
     /// Key. `null` if there is none.
     pub key: String,
-    /// Value.
+    /// Value. One with the header `tollgate-format` is in hexadecimal digits.
     pub value: String,
 }
 

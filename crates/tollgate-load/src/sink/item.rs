@@ -15,7 +15,7 @@ use tollgate_value::{Date, Decimal, TimeOfDay, parse_timestamp};
 ///
 /// # Errors
 /// The reason why the bytes are no item, as a text for people.
-pub(crate) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
+pub(super) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
     serde_json::from_slice(item).map_err(|error| format!("item is not a JSON object: {error}"))
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> 
 ///
 /// # Errors
 /// The value does not fit a column of that type.
-pub(crate) fn with_value<R>(
+pub(super) fn with_value<R>(
     (name, kind): (&str, ColumnType),
     json: &RawValue,
     take: impl FnOnce(&Value<'_>) -> R,

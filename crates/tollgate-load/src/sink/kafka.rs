@@ -17,6 +17,7 @@
 mod chunk;
 mod entry;
 mod failure;
+mod format;
 mod leases;
 mod message;
 mod options;
@@ -39,6 +40,7 @@ use crate::error::SinkError;
 use chunk::KafkaChunk;
 use state::gap_entry;
 
+pub use format::RowFormat;
 pub(super) use leases::NoLeases;
 pub(crate) use message::RowHead;
 pub use options::KafkaOptions;

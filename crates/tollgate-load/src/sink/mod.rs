@@ -31,9 +31,8 @@ pub use contract::{LoadExtent, PlannedLoad, Sink};
 pub use declared::DeclaredStreams;
 pub use duplicates::Duplicates;
 pub use iceberg::{CatalogPlace, IcebergOptions};
-pub(crate) use item::{parse, with_value};
 pub use json::ItemRow;
-pub use kafka::{KafkaOptions, TopicReport, topic_reports};
+pub use kafka::{KafkaOptions, RowFormat, TopicReport, topic_reports};
 pub(crate) use kafka::{RowHead, SentCounts, TopicSchemas, read_sent};
 pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate_log::{
-    BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, LogId, MadeBatch, RowEncoder, Schema, Sequence,
-    Value,
-};
+use tollgate_log::{BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, LogId, MadeBatch, Schema, Sequence};
 use tollgate_queue::{PartitionName, ReadRecord};
 
 use super::options::number_of;
 use super::places::ReadPlace;
 use crate::error::SinkError;
-use crate::sink::{RowHead, STREAM_UNKNOWN, Taken, TopicSchemas, TopicSink, parse, with_value};
+use crate::sink::{RowFormat, RowHead, STREAM_UNKNOWN, Taken, TopicSchemas, TopicSink};
 
 /// Number of neighbouring records whose rejects are counted together.
 const SEGMENT_RECORDS: u64 = 100_000;
@@ -30,7 +27,7 @@ pub(super) struct TopicChunk<'a> {
 
 /// What becomes of a record.
 enum Fate<'a> {
-    Row(&'a RowHead, &'a Arc<Schema>),
+    Row(&'a RowHead, &'a Arc<Schema>, RowFormat),
     /// A record that no version of this program wrote.
     Foreign,
     /// The sink does not take the stream.
@@ -72,8 +69,8 @@ impl<'a> TopicChunk<'a> {
             }
             let head = RowHead::read(record);
             match self.fate(head.as_ref())? {
-                Fate::Row(head, schema) => {
-                    add_row(&mut made, schema, record);
+                Fate::Row(head, schema, format) => {
+                    add_row(&mut made, schema, format, record);
                     self.pass(head);
                 }
                 Fate::Foreign => {
@@ -99,12 +96,12 @@ impl<'a> TopicChunk<'a> {
         if !head.is_late && last.is_some_and(|last| head.sequence <= *last) {
             return Ok(Fate::Repeated(&head.stream));
         }
+        let topic = || self.name.topic.clone();
+        let unknown = |format: &String| SinkError::UnknownFormat { topic: topic(), format: format.clone() };
+        let format = *head.format.as_ref().map_err(unknown)?;
         match self.schemas.get(&head.schema) {
-            Some(known) => Ok(Fate::Row(head, &known.schema)),
-            None => {
-                let (topic, hash) = (self.name.topic.clone(), head.schema.clone());
-                Err(SinkError::UnknownSchema { topic, hash })
-            }
+            Some(known) => Ok(Fate::Row(head, &known.schema, format)),
+            None => Err(SinkError::UnknownSchema { topic: topic(), hash: head.schema.clone() }),
         }
     }
 
@@ -129,25 +126,12 @@ fn flush(sink: &mut dyn TopicSink, made: &MadeBatch, is_first: &mut bool) -> Res
 }
 
 /// Adds a row, or a reject if the value does not have the columns of its schema.
-fn add_row(made: &mut MadeBatch, schema: &Arc<Schema>, record: &ReadRecord) {
+fn add_row(made: &mut MadeBatch, schema: &Arc<Schema>, format: RowFormat, record: &ReadRecord) {
     let value = record.value.as_deref().unwrap_or_default();
-    let added = made.row(schema, |row| fill(row, schema, record.key.as_deref(), value));
+    let added = made.row(schema, |row| format.read(row, schema, record.key.as_deref(), value));
     if let Err(reason) = added {
         made.reject(schema, &reason, value);
     }
-}
-
-fn fill(row: &mut RowEncoder<'_>, schema: &Schema, key: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
-    let fields = parse(value)?;
-    for column in schema.columns() {
-        let pushed = match (column.is_key(), fields.get(&column.name)) {
-            (true, _) => row.push(key.map_or(Value::Null, Value::Bytes)),
-            (false, None) => row.push(Value::Null),
-            (false, Some(raw)) => with_value((&column.name, column.kind), raw, |value| row.push(*value))?,
-        };
-        pushed.map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 /// Returns the schema of records whose columns are unknown. No table is made of it.

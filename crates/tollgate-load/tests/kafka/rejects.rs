@@ -1,6 +1,6 @@
 //! Tests of records that the broker refuses for their size.
 
-use tollgate_load::Retried;
+use tollgate_load::{Retried, RowFormat};
 use tollgate_log::Value;
 
 use crate::site::{Broker, Site, broker, row, unread, visit, visits};
@@ -58,6 +58,30 @@ fn a_record_that_is_too_large_becomes_a_reject_and_later_a_row() {
     let rejected: u64 = site.audit().iter().map(|row| row.rejected).sum();
     assert_eq!(rejected, 0);
     assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried::default());
+}
+
+#[test]
+fn a_reject_is_an_object_and_becomes_a_row_of_the_format_that_is_set() {
+    let broker = broker();
+    let mut site = with_large(&broker, 10);
+    site.kafka().format = RowFormat::Row;
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (59, 2));
+    set_limit(&broker, &site, 1_000_000);
+    let retried = site.options.retry_rejects(&unread).unwrap();
+    assert_eq!(retried, Retried { loaded: 2, duplicates: 0, kept: 0 });
+    let read = broker.kafka.read(&site.topic());
+    let count = |header: &str, value: &str| {
+        read.iter().filter(|record| record.headers.get(header).is_some_and(|found| found == value)).count()
+    };
+    // The first row is older than the change of the format.
+    assert_eq!((read.len(), count("tollgate-format", "row"), count("tollgate-late", "1")), (62, 61, 2));
+    let late = read.iter().find(|record| record.headers.contains_key("tollgate-late")).unwrap();
+    // Bits for both columns, the number 1,020 or 1,040, the length of the text, and the text.
+    let (bits, rest) = late.value.split_at(2);
+    let (number, text) = rest.split_at(16);
+    assert!(bits == "03" && ["fc03", "1004"].contains(&number.trim_end_matches('0')), "{bits} {number}");
+    assert_eq!(text, format!("f0490200{}", "78".repeat(150_000)));
 }
 
 #[test]

@@ -217,7 +217,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 10] = [
             &["schema", "value"],
             // The format, from a record to a segment.
             &["array_buffer", "record"],
-            &["batch"],
+            &["batch", "row_body"],
             &["segment"],
             &["accepted", "options", "scan", "segment_writer"],
             &["digest", "worker_batch"],

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use tollgate_load::KafkaOptions;
+use tollgate_load::{KafkaOptions, RowFormat};
 use tollgate_queue::{Client, Compression, Sasl, Security, Tls};
 
 use super::duplicates;
@@ -49,7 +49,7 @@ impl Mechanism {
     }
 }
 
-named!(Compression, Mechanism);
+named!(Compression, Mechanism, RowFormat);
 
 keys! {
     /// The keys of a Kafka sink.
@@ -67,6 +67,8 @@ keys! {
     /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
     /// crash.
     exactly_once = switch(true) => exactly_once;
+    /// How the value of a row is written: as a JSON object, or as a row of the log.
+    format = one_of("json", super::value::names::<RowFormat>) => format;
     /// How long the sink waits for one answer of a broker.
     request_timeout = duration(10 * SECOND_MS, 1000..=HOUR_MS) => broker.request_timeout;
     /// How long the sink tries to deliver a record, or to commit.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_log::{Gap, LogId, RecordBatch, Schema, Sequence, Value};
+use tollgate_log::{Gap, LogId, RecordBatch, Schema, Sequence, Value, ValueError};
 use tollgate_queue::QueueRecord;
 
-use super::message::{self, RowHeaders, RowNames, RowTopic};
+use super::format::ValueWriter;
+use super::message::{self, RowHeaders, RowTopic};
 use super::schemas::TopicSchemas;
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::{StreamTallies, Tally};
@@ -22,22 +23,26 @@ pub(super) struct Row {
 
 /// Where the rows of a schema go.
 struct Target {
-    schema: Arc<Schema>,
     stream: Arc<str>,
     topic: RowTopic,
     headers: RowHeaders,
-    names: RowNames,
+    writer: ValueWriter,
 }
 
 impl Target {
-    fn row(&self, sequence: Sequence, values: &[Value<'_>]) -> Row {
-        let content = (message::key(&self.schema, values), self.names.object(values));
-        Row {
+    fn is_of(&self, schema: &Arc<Schema>) -> bool {
+        Arc::ptr_eq(self.writer.schema(), schema)
+    }
+
+    fn row(&self, sequence: Sequence, values: &[Value<'_>]) -> Result<Row, ValueError> {
+        let schema = self.writer.schema();
+        let content = (message::key(schema, values), self.writer.value(values)?);
+        Ok(Row {
             sequence,
             stream: self.stream.clone(),
             record: self.topic.record(content, sequence, &self.headers),
-            window: self.schema.key().map(|(_, window)| window),
-        }
+            window: schema.key().map(|(_, window)| window),
+        })
     }
 }
 
@@ -93,24 +98,43 @@ impl KafkaChunk {
 
     /// Returns whether the chunk knows where the rows of a schema go.
     pub(super) fn has_target(&self, schema: &Arc<Schema>) -> bool {
-        self.targets.iter().any(|target| Arc::ptr_eq(&target.schema, schema))
+        self.targets.iter().any(|target| target.is_of(schema))
     }
 
-    pub(super) fn add_target(&mut self, schema: &Arc<Schema>, topic: RowTopic, hash: &str) {
-        let stream = schema.stream();
+    pub(super) fn add_target(&mut self, writer: ValueWriter, topic: RowTopic, hash: &str) {
+        let (stream, format) = (writer.schema().stream(), writer.format());
         self.targets.push(Target {
-            schema: schema.clone(),
             stream: stream.into(),
             topic,
-            headers: RowHeaders::new(self.log, stream, hash, self.filled.is_some()),
-            names: RowNames::new(schema),
+            headers: RowHeaders::new(self.log, stream, hash, format, self.filled.is_some()),
+            writer,
         });
     }
 
     /// Adds a row of a schema that has a target.
-    pub(super) fn add_row(&mut self, sequence: Sequence, schema: &Arc<Schema>, values: &[Value<'_>]) {
-        let known = self.targets.iter().find(|target| Arc::ptr_eq(&target.schema, schema));
-        self.rows.extend(known.map(|target| target.row(sequence, values)));
+    ///
+    /// # Errors
+    /// A column has a value of another type than the schema says.
+    pub(super) fn add_row(
+        &mut self,
+        sequence: Sequence,
+        schema: &Arc<Schema>,
+        values: &[Value<'_>],
+    ) -> Result<(), ValueError> {
+        if let Some(target) = self.targets.iter().find(|target| target.is_of(schema)) {
+            self.rows.push(target.row(sequence, values)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the value of a row as an object.
+    ///
+    /// # Errors
+    /// Why the value has not the columns of its schema.
+    pub(super) fn object_of(&self, row: &Row) -> Result<Vec<u8>, String> {
+        let value = row.record.value.as_deref().unwrap_or_default();
+        let target = self.targets.iter().find(|target| Arc::ptr_eq(&target.stream, &row.stream));
+        target.map_or_else(|| Ok(value.to_vec()), |target| target.writer.object_of(value))
     }
 
     /// Counts the rows, which are in the topics now.

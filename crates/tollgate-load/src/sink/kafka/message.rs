@@ -1,4 +1,4 @@
-//! The record of a topic for a row: JSON, with the log and the number of the row in headers.
+//! The record of a topic for a row: its value, with the log and the number of the row in headers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tollgate_log::{LogId, Schema, Sequence, Value};
 use tollgate_queue::{QueueRecord, ReadRecord};
 
 use super::entry::fnv;
-use crate::sink::json::write_json;
+use super::format::RowFormat;
 use crate::sink::key::Key;
 
 /// Header with the id of the log.
@@ -18,6 +18,8 @@ pub(super) const SEQUENCE: &str = "tollgate-seq";
 pub(super) const STREAM: &str = "tollgate-stream";
 /// Header with the hash of the schema, 16 hexadecimal digits. [`super::schemas`] has its entry.
 pub(super) const SCHEMA: &str = "tollgate-schema";
+/// Header with the format of the value, if it is not JSON.
+pub(super) const FORMAT: &str = "tollgate-format";
 
 /// Header of a row that follows later rows of its log: a row of a gap that was filled, or of a reject that
 /// was retried.
@@ -25,9 +27,6 @@ pub(super) const LATE: &str = "tollgate-late";
 
 /// Number of neighbouring rows that share a partition, if they have no key.
 const ROWS_TOGETHER: u64 = 1024;
-
-/// Bytes for the value of a row, before it is known.
-const ROW_BYTES: usize = 192;
 
 /// The topic of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,56 +68,29 @@ pub(super) struct RowHeaders {
     log_text: Bytes,
     stream: Bytes,
     schema: Bytes,
+    format: RowFormat,
     is_late: bool,
 }
 
 impl RowHeaders {
     /// `schema` is the hash of the schema. It is empty if the schema is unknown.
-    pub(super) fn new(log: LogId, stream: &str, schema: &str, is_late: bool) -> Self {
+    pub(super) fn new(log: LogId, stream: &str, schema: &str, format: RowFormat, is_late: bool) -> Self {
         let [log_text, stream, schema] =
             [&*log.to_string(), stream, schema].map(|text| Bytes::copy_from_slice(text.as_bytes()));
-        Self { log, log_text, stream, schema, is_late }
+        Self { log, log_text, stream, schema, format, is_late }
     }
 
     /// Returns the headers of a row.
     fn of(&self, sequence: Sequence) -> Vec<(&'static str, Bytes)> {
-        let mut headers = Vec::with_capacity(5);
+        let mut headers = Vec::with_capacity(6);
         headers.push((LOG, self.log_text.clone()));
         headers.push((SEQUENCE, sequence.0.to_string().into()));
         headers.push((STREAM, self.stream.clone()));
         headers.push((SCHEMA, self.schema.clone()));
+        let format = (self.format != RowFormat::Json).then_some(self.format.name());
+        headers.extend(format.map(|name| (FORMAT, Bytes::from_static(name.as_bytes()))));
         headers.extend(self.is_late.then_some((LATE, Bytes::from_static(b"1"))));
         headers
-    }
-}
-
-/// The columns of a schema as they begin in a JSON object: `"name":`. `None`: the key, which is not in the
-/// value.
-#[derive(Debug)]
-pub(super) struct RowNames(Vec<Option<String>>);
-
-impl RowNames {
-    pub(super) fn new(schema: &Schema) -> Self {
-        let names = schema.columns().iter().map(|column| {
-            (!column.is_key()).then(|| format!("{}:", serde_json::Value::from(column.name.as_str())))
-        });
-        Self(names.collect())
-    }
-
-    /// Returns the values of a row as a JSON object.
-    pub(super) fn object(&self, values: &[Value<'_>]) -> Vec<u8> {
-        let mut json = Vec::with_capacity(ROW_BYTES);
-        json.push(b'{');
-        for (name, value) in self.0.iter().zip(values) {
-            let Some(name) = name else { continue };
-            if json.len() > 1 {
-                json.push(b',');
-            }
-            json.extend_from_slice(name.as_bytes());
-            write_json(value, &mut json);
-        }
-        json.push(b'}');
-        json
     }
 }
 
@@ -130,6 +102,8 @@ pub(crate) struct RowHead {
     pub(crate) stream: String,
     /// Hash of the schema.
     pub(crate) schema: String,
+    /// Format of the value. An error has the name of a format that this program does not know.
+    pub(crate) format: Result<RowFormat, String>,
     /// Whether the row follows later rows of its log.
     pub(crate) is_late: bool,
 }
@@ -143,6 +117,10 @@ impl RowHead {
             sequence: Sequence(text(SEQUENCE)?.parse().ok()?),
             stream: text(STREAM)?.to_owned(),
             schema: text(SCHEMA)?.to_owned(),
+            format: match record.header(FORMAT) {
+                None => Ok(RowFormat::Json),
+                Some(name) => RowFormat::from_name(name),
+            },
             is_late: record.header(LATE).is_some(),
         })
     }
@@ -151,37 +129,4 @@ impl RowHead {
 /// Returns the key of a row.
 pub(super) fn key(schema: &Schema, values: &[Value<'_>]) -> Option<Vec<u8>> {
     Key::of(schema, values).map(|key| key.bytes.to_vec())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value as Json, json};
-    use tollgate_log::{Column, ColumnOrigin, ColumnType};
-
-    use super::*;
-
-    #[test]
-    fn a_row_is_an_object_without_the_key() {
-        let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
-        let stored = |name: &str, kind| column(name, kind, ColumnOrigin::Stored);
-        let columns = vec![
-            stored("n", ColumnType::Int),
-            column("k", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 1_000 }),
-            stored("say \"t\"", ColumnType::Text),
-            stored("j", ColumnType::Json),
-            stored("none", ColumnType::Bool),
-        ];
-        let schema = Schema::new("rows", columns).unwrap();
-        let values = [
-            Value::Int(-7),
-            Value::Bytes(b"key"),
-            Value::Text("a \"b\"\n"),
-            Value::Json("{ \"x\": 1.0 }"),
-            Value::Null,
-        ];
-        let row = RowNames::new(&schema).object(&values);
-        let expected = json!({ "n": -7, "say \"t\"": "a \"b\"\n", "j": { "x": 1.0 }, "none": null });
-        assert_eq!(serde_json::from_slice::<Json>(&row).unwrap(), expected);
-        assert!(row.windows(12).any(|part| part == b"{ \"x\": 1.0 }".as_slice()), "no digit is lost");
-    }
 }

@@ -2,6 +2,7 @@
 
 use tollgate_queue::BrokerOptions;
 
+use super::format::RowFormat;
 use crate::sink::duplicates::Duplicates;
 
 /// The part of a topic's name that stands for the stream.
@@ -23,6 +24,8 @@ pub struct KafkaOptions {
     /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
     /// crash.
     pub exactly_once: bool,
+    /// How the value of a row is written.
+    pub format: RowFormat,
     /// What the sink does with rows that have the key of an earlier row.
     pub duplicates: Duplicates,
 }
@@ -37,6 +40,7 @@ impl KafkaOptions {
             partitions: 1,
             replication: 0,
             exactly_once: true,
+            format: RowFormat::Json,
             duplicates: Duplicates::Refuse,
         }
     }

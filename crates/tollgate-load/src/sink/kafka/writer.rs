@@ -13,6 +13,7 @@ use tollgate_value::timestamp_text;
 use super::chunk::{KafkaChunk, Row};
 use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
+use super::format::{RowFormat, ValueWriter};
 use super::message::{RowHeaders, RowTopic};
 use super::options::KafkaOptions;
 use super::schemas::hash;
@@ -105,10 +106,15 @@ impl KafkaSink {
                 let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
                 chunk.entries.push(entry);
             }
-            chunk.add_target(schema, topic, &hash);
+            chunk.add_target(ValueWriter::new(self.options.format, schema.clone()), topic, &hash);
         }
-        chunk.add_row(sequence, schema, values);
-        Ok(())
+        chunk
+            .add_row(sequence, schema, values)
+            .map_err(|error| self.unfit(schema.stream(), error.to_string()))
+    }
+
+    fn unfit(&self, stream: &str, reason: String) -> SinkError {
+        SinkError::RowUnfit { topic: self.options.topic_of(stream), reason }
     }
 
     fn replication(&self) -> Option<i16> {
@@ -294,19 +300,20 @@ impl KafkaSink {
             }
             let read_kept = |segment| Ok(kept.get(&segment).copied().unwrap_or_default());
             chunk.refusals.count(row.sequence, read_kept)?;
-            let parts = self.reject_parts(chunk.log, &row);
+            let item = chunk.object_of(&row).map_err(|reason| self.unfit(&row.stream, reason))?;
+            let parts = self.reject_parts(chunk.log, &row, item);
             chunk.add_reject(&row.stream, parts);
         }
         Ok(())
     }
 
-    fn reject_parts(&self, log: LogId, row: &Row) -> Vec<QueueRecord> {
+    fn reject_parts(&self, log: LogId, row: &Row, item: Vec<u8>) -> Vec<QueueRecord> {
         let bytes = row.record.bytes();
         let key = row.record.key.as_deref().zip(row.window).map(|(bytes, window)| Key { bytes, window });
         let refused = Refused {
             by: RefusedBy::Database,
             reason: format!("the broker refuses the record for its size: {bytes} bytes").into(),
-            item: row.record.value.as_deref().unwrap_or_default().into(),
+            item: item.into(),
             key,
         };
         rejects::parts(&self.name, log, row.sequence, &row.stream, &refused)
@@ -382,14 +389,14 @@ impl KafkaSink {
             let reject = stored.read(read);
             let log = reject.log;
             self.own(log)?;
-            let Ok(item) = reject.item else {
+            let Ok(value) = reject.item.and_then(|item| self.value_of(&reject.stream, item)) else {
                 retried.count(Fate::Kept);
                 continue;
             };
             let topic = self.topic(&reject.stream)?;
             let schema = self.state.schemas.newest(&reject.stream).unwrap_or_default();
-            let headers = RowHeaders::new(log, &reject.stream, schema, true);
-            let content = (reject.key.map(|key| key.bytes.into_vec()), item);
+            let headers = RowHeaders::new(log, &reject.stream, schema, self.options.format, true);
+            let content = (reject.key.map(|key| key.bytes.into_vec()), value);
             let row = topic.record(content, sequence, &headers);
             let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
             let count = state.counts.streams.entry(reject.stream.clone()).or_default();
@@ -406,6 +413,16 @@ impl KafkaSink {
             }
         }
         Ok(retried)
+    }
+
+    /// Returns the value of an item, which is an object, with the columns of the newest schema of its stream.
+    fn value_of(&self, stream: &str, item: Vec<u8>) -> Result<Vec<u8>, String> {
+        let schemas = &self.state.schemas;
+        match (self.options.format, schemas.newest(stream).and_then(|hash| schemas.get(hash))) {
+            (RowFormat::Json, _) => Ok(item),
+            (format, Some(known)) => ValueWriter::new(format, known.schema.clone()).value_of_object(item),
+            (RowFormat::Row, None) => Err(format!("stream {stream:?} has no columns in Kafka yet")),
+        }
     }
 }
 

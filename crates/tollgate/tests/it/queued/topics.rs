@@ -41,33 +41,42 @@ fn order(client: &mut crate::client::Client, key: &str, n: i64) {
 }
 
 #[test]
-fn rows_of_topics_reach_sqlite_and_postgresql_once_with_their_types() {
+fn rows_of_both_formats_reach_sqlite_and_postgresql_once_with_their_types() {
     let site = Site::bare();
-    let app = App::new(&CONFIG.replace("BROKER", &site.kafka.address()), &[]);
-    let server = app.start();
-    let mut client = server.connect();
-    for n in 0..200 {
-        order(&mut client, &format!("k-{n}"), n);
+    let config = CONFIG.replace("BROKER", &site.kafka.address());
+    let app = App::new(&config, &[]);
+    // Half of the rows are objects, and half are rows as the log has them.
+    for (format, numbers) in [("json", 0..100), ("row", 100..200)] {
+        app.configure(&format!("{config}format = \"{format}\"\n"));
+        let server = app.start();
+        let mut client = server.connect();
+        for n in numbers {
+            order(&mut client, &format!("k-{n}"), n);
+        }
+        // A retry is in the topic twice, and in a database once.
+        order(&mut client, "k-7", 7);
     }
-    // A retry is in the topic twice, and in a database once.
-    order(&mut client, "k-7", 7);
+    let rows = site.kafka.read("shop.orders");
+    let formatted = rows.iter().filter(|row| row.headers.contains_key("tollgate-format")).count();
+    assert_eq!((rows.len(), formatted), (202, 101));
     let audited = format!("--kafka={}", site.kafka.address());
     let sent = app.succeed(&["audit", "--json", &audited]);
-    assert!(sent.contains("\"sent\":201") && sent.contains("\"in_topic\":201"), "{sent}");
+    let whole = sent.lines().filter(|log| log.contains("\"sent\":101") && log.contains("\"in_topic\":101"));
+    assert_eq!(whole.count(), 2, "{sent}");
     let database = shared().database();
     let postgres = format!("[sink.shop]\npostgres = \"{}\"\n", shared().url(&database));
     let place = site.place();
     let loaded = "sum(n), count(DISTINCT log), min(price), max(price)";
     for (kind, config) in [("sqlite", ""), ("postgres", &postgres)] {
         let reader = App::new(config, &[]);
-        for (run, told) in [(1, "200 rows, 0 rejects, 1 duplicate, 0 missing"), (2, "0 rows")] {
+        for (run, told) in [(1, "200 rows, 0 rejects, 2 duplicates, 0 missing"), (2, "0 rows")] {
             let output = reader.run(&["load", "--once", "--from", &place]);
             let text = printed(&output);
             assert!(output.status.success() && text.contains(told), "{kind}, run {run}: {text}");
         }
         let ask = |sql: &str| reader.succeed(&["sql", "--format", "csv", sql]);
         let counts = ask(&format!("SELECT count(*), {loaded} FROM orders"));
-        assert!(counts.ends_with("\n200,19900,1,12.50,12.50\n"), "{kind}: {counts}");
+        assert!(counts.ends_with("\n200,19900,2,12.50,12.50\n"), "{kind}: {counts}");
         let extra = ask("SELECT extra FROM orders WHERE n = 7");
         assert!(extra.contains("9007199254740993"), "{kind}: {extra}");
         let audit = reader.succeed(&["audit", &audited]);
@@ -76,7 +85,6 @@ fn rows_of_topics_reach_sqlite_and_postgresql_once_with_their_types() {
         let plain = reader.run(&["audit"]);
         assert!(plain.status.success(), "{kind}: {}", printed(&plain));
     }
-    drop(server);
 }
 
 #[test]

@@ -529,7 +529,7 @@ freshness: build tools
 # Architectures with one PostgreSQL: an INSERT for each request, a log that is loaded in bulk by the server or on
 # another machine, and queues: Redis and Kafka. Runs for seven minutes (as root).
 architectures: build tools kafka
-	bench/study.py architectures
+	bench/study.py architectures --out docs/explanation/architectures.svg
 
 # Records a second of `ack = "queued"` beside the producer benchmark of Kafka on the same records, and the latency of
 # other routes while the broker is frozen. Runs for four minutes (as root). PART=records runs one part.

@@ -1,5 +1,6 @@
 """Whole paths from a request to its row in PostgreSQL. Each is a server that can wait for all its rows."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from lib.servers import PEERS, PROGRAM, ROOT, SERVER_CORE, Nginx, Server, Tollga
 from lib.usage import cpu_s_of, process_tree
 
 DRAIN_TIMEOUT_S = 300
+#: The request of all designs.
+PATH = "/recorded?x=20"
 GO_PROGRAMS = ROOT / "target/bench/go"
 #: Connections of a pool that inserts. Among 8, 16, 32 and 64, this number gave the highest rate.
 POOL = 32
@@ -37,6 +40,9 @@ class Design(Server):
     def absent(self) -> str | None:
         """Returns why this design cannot run on this machine. `None`: it can."""
         return None
+
+    def make_ready(self):
+        """Waits until the first request succeeds. Most designs are ready when they have started."""
 
     def database(self) -> str:
         return f"host={self.cluster.folder} user=bench dbname=postgres"
@@ -277,7 +283,8 @@ class QueuedInKafka(Loaded):
         return super().absent() if broker.jars() else "Kafka is not installed: make kafka"
 
     def start(self):
-        self.broker = broker.Broker(self.folder / "kafka")
+        # The start of the server clears its own folder.
+        self.broker = broker.Broker(self.folder.with_name("kafka"))
         shutil.rmtree(self.broker.folder, ignore_errors=True)
         self.broker.start()
         super().start()
@@ -285,6 +292,15 @@ class QueuedInKafka(Loaded):
         configuration.write_text(f'[sink.main]\npostgres = "{self.database()}"\n')
         source = f"kafka://{self.broker.address}"
         self.loader = spawn(self.folder, str(PROGRAM), "load", "--from", source, str(configuration))
+
+    def make_ready(self):
+        """Sends requests until one is queued. The broker makes its topics first, which may take long."""
+        wait_until(self.takes_records, [self.process, self.loader, self.broker.process])
+
+    def takes_records(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.ask("GET", PATH)[0] == 200
+        return False
 
     def drain(self):
         wait_until(lambda: self.rows() == self.recorded(), [self.process, self.loader, self.broker.process])

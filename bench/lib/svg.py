@@ -21,20 +21,22 @@ STACK_COLOURS = [
 ]
 
 
-def bars(title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]]) -> str:
-    """Draws groups of (name, value, kind). `kind` selects the colour."""
+def bars(
+    title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]], names_width: int = LABEL
+) -> str:
+    """Draws groups of (name, value, kind). `kind` selects the colour. Names end at `names_width`."""
     parts, y = [text(10, 24, title, size=17, weight="bold")], HEAD
     for label, rows in groups.items():
         parts.append(text(10, y + 14, f"{label} ({unit})", size=13, weight="bold"))
         y += 24
         longest = max((value for _, value, _ in rows), default=1) or 1
         for name, value, kind in rows:
-            length = max((WIDTH - LABEL - 110) * value / longest, 1)
-            parts.append(text(LABEL - 8, y + 13, name, anchor="end"))
+            length = max((WIDTH - names_width - 110) * value / longest, 1)
+            parts.append(text(names_width - 8, y + 13, name, anchor="end"))
             parts.append(
-                f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[kind]}"/>'
+                f'<rect x="{names_width}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[kind]}"/>'
             )
-            parts.append(text(LABEL + length + 6, y + 13, f"{value:,.0f}"))
+            parts.append(text(names_width + length + 6, y + 13, f"{value:,.0f}"))
             y += BAR + GAP
         y += 16
     return document(y, parts)

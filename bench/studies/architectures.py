@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from lib import svg
 from lib.case import WARMUP_S, Probe, check_reply
 from lib.cluster import PACKAGES, Cluster
-from lib.designs import COLUMNS, DESIGNS, POOL, Design, Direct, LoadedFromSynced, build_go
+from lib.designs import COLUMNS, DESIGNS, PATH, POOL, Design, Direct, Loaded, LoadedFromSynced, build_go
 from lib.load import Figures, Oha, Wrk
 from lib.packages import install_oha, install_packages, tell
 from lib.report import duration, machine
-from lib.servers import LOAD_CORE, SERVER_CORE, first_line
+from lib.servers import LOAD_CORE, ROOT, SERVER_CORE, first_line
 from lib.usage import cpu_s_of, disk_bytes_written
 
-PATH = "/recorded?x=20"
 PROBE = Probe("GET", PATH, b'{"score":41}')
 GOAL = 5
 #: Share of requests that a server may refuse on a busy machine.
@@ -91,6 +91,7 @@ def main():
         finally:
             cluster.stop()
     print("\n".join(table(rows)))
+    Path(arguments.out).write_text(picture(rows))
 
 
 def parse():
@@ -109,6 +110,7 @@ def parse():
         action="append",
         help="one architecture to run; may be repeated",
     )
+    parser.add_argument("--out", default=str(ROOT / "target/bench/architectures.svg"), help="the picture")
     parser.add_argument("--folder", help="folder of logs and database; the study measures its disk")
     return parser.parse_args()
 
@@ -137,6 +139,7 @@ def take_turn(design: Design, arguments) -> Turn:
     )
     design.start()
     try:
+        design.make_ready()
         check_reply(PROBE, design)
         warm = load.run(design.port, WARMUP_S)
         design.drain()
@@ -211,6 +214,7 @@ def table(rows: list[Row]) -> list[str]:
         "spread",
         "to INSERT",
         "while sending/s",
+        "drained after",
         "p50",
         "p99",
         "CPU/request, web",
@@ -239,7 +243,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def cells(row: Row, direct: float | None) -> list[str]:
     if row.absent:
-        return [row.design.name, f"absent: {row.absent}", *[""] * 9]
+        return [row.design.name, f"absent: {row.absent}", *[""] * 10]
     each = lambda of: row.mid(lambda turn: of(turn) / turn.sent.requests)
     return [
         row.design.name,
@@ -247,6 +251,7 @@ def cells(row: Row, direct: float | None) -> list[str]:
         f"{row.spread:.0%}",
         f"{row.sustained / direct:.2f}" if direct else "",
         f"{row.mid(lambda turn: turn.sent.rate):,.0f}",
+        f"{row.mid(lambda turn: turn.drain_s):.1f} s",
         duration(row.mid(lambda turn: turn.paced.p50_us)),
         duration(row.mid(lambda turn: turn.paced.p99_us)),
         f"{each(lambda turn: turn.web_cpu_s * 1e6):.1f} us",
@@ -254,3 +259,18 @@ def cells(row: Row, direct: float | None) -> list[str]:
         f"{each(lambda turn: turn.disk_bytes):,.0f}",
         row.design.durable,
     ]
+
+
+def picture(rows: list[Row]) -> str:
+    """Draws the sustained rate of each design."""
+    bars = [
+        (row.design.name, row.sustained, "ours" if isinstance(row.design, Loaded) else "peer")
+        for row in rows
+        if row.turns
+    ]
+    return svg.bars(
+        "Requests that become rows of PostgreSQL, until the last row is there",
+        "requests/s",
+        {"sustained": bars},
+        names_width=310,
+    )

@@ -43,10 +43,15 @@ pub use status::{LoadState, LoadStatus, STALLED_MIN};
 #[derive(Clone)]
 pub struct LoadWatch {
     name: String,
-    control: Arc<LoaderControl>,
+    look: Arc<dyn Fn() -> LoadStatus + Send + Sync>,
 }
 
 impl LoadWatch {
+    /// Makes the handle of a loader that `look` reads.
+    pub fn new(name: impl Into<String>, look: impl Fn() -> LoadStatus + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), look: Arc::new(look) }
+    }
+
     /// Returns the name of the sink.
     pub fn name(&self) -> &str {
         &self.name
@@ -54,7 +59,7 @@ impl LoadWatch {
 
     /// Returns the state of the loader.
     pub fn status(&self) -> LoadStatus {
-        self.control.status()
+        (self.look)()
     }
 }
 
@@ -139,7 +144,8 @@ impl Loader {
 
     /// Returns a handle that reads the state without owning the loader.
     pub fn watch(&self) -> LoadWatch {
-        LoadWatch { name: self.name.clone(), control: self.control.clone() }
+        let control = self.control.clone();
+        LoadWatch::new(self.name.clone(), move || control.status())
     }
 }
 

@@ -1,5 +1,5 @@
-//! The body of a row outside of the log, such as the value of a record in a queue: the bytes of the row's record
-//! without their frame. All its columns are stored.
+//! The body of a row outside of the log, such as the value of a record in a queue: the bytes of the row's
+//! record without their frame. All its columns are stored.
 
 use crate::column_type::ColumnType;
 use crate::error::FormatError;

@@ -17,16 +17,18 @@ use signal_hook::iterator::Signals;
 use tollgate_load::{ItemRow, LoadState, LoadStatus, LoadWatch, Loader, skip};
 use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
 use tollgate_server::ItemReader;
+use tollgate_ship::Spool;
 
 use crate::board::report;
 use crate::cli::{LoadCommand, WrongUsage};
 use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
 use crate::load_end::{OnceEnd, is_left_with_failing, print_end};
-use crate::load_from::LoadFrom;
+use crate::load_from::{LoadFrom, spool_of};
 use crate::load_report::LoadReporters;
-use crate::load_topics;
+use crate::load_topics::{LoadTopics, brokers_of};
 use crate::loader::start_loader;
+use crate::observe::LoadSource;
 use crate::panic::abort_on_panic;
 use crate::print::{counted, note, problem};
 use crate::progress::{Load, Progress};
@@ -51,15 +53,16 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     tracing_lines::start()?;
     abort_on_panic();
     let signals = listen_for_signals()?;
-    if let Some(brokers) = command.from.as_deref().and_then(load_topics::brokers_of) {
-        return load_topics::run(&config, sinks, brokers, command.once, &signals);
+    if let Some(brokers) = command.from.as_deref().and_then(brokers_of) {
+        return load_topics(&config, sinks, brokers, command, &signals);
     }
     if let Some(place) = &command.from {
         let from = LoadFrom::start(&config, sinks, place, command)?;
         if command.once {
             return Ok(from.finish(&signals).exit_code(sinks));
         }
-        let reporters = LoadReporters::start(&config, &from, place)?;
+        let source = LoadSource::Store(from.fetching(place));
+        let reporters = LoadReporters::start(&config, from.spool(), source, from.watches())?;
         return Ok(load_from(from, place, &signals, &reporters));
     }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
@@ -81,6 +84,25 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     drop(progress);
     end(loaders);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Loads topics until a signal, or until all records are loaded.
+fn load_topics(
+    config: &Config,
+    sinks: &[SinkConfig],
+    brokers: &str,
+    command: &LoadCommand,
+    signals: &Receiver<i32>,
+) -> anyhow::Result<ExitCode> {
+    if command.once {
+        return Ok(LoadTopics::start(config, sinks, brokers, true)?.finish(signals, || ()));
+    }
+    let spool = Spool::take(&DiskStorage, &spool_of(config, command))?;
+    let topics = LoadTopics::start(config, sinks, brokers, false)?;
+    let source = LoadSource::Topics(brokers.to_owned());
+    let reporters = LoadReporters::start(config, spool.folder(), source, topics.watches())?;
+    tracing::info!(brokers, admin = reporters.admin(), "loading topics until SIGTERM");
+    Ok(topics.finish(signals, || reporters.stopping()))
 }
 
 /// Loads from a store until a signal.

@@ -71,7 +71,7 @@ impl LoadFrom {
             Some(volume) => volume.store(),
             None => open_store(place, &command.store)?,
         };
-        let spool = command.spool.clone().unwrap_or_else(|| spool_beside(&config.log.dir));
+        let spool = spool_of(config, command);
         let mut tuning = if volume.is_some() { volume::tuning(command.once) } else { FetchTuning::default() };
         if command.once {
             (tuning.poll, tuning.list) = (POLL_ONCE, POLL_ONCE);
@@ -172,6 +172,11 @@ impl LoadFrom {
         let is_given_back = volume.is_none_or(FromVolume::finish);
         OnceEnd::of(is_loaded && is_given_back)
     }
+}
+
+/// Returns the folder of fetched segments and of the sockets.
+pub(crate) fn spool_of(config: &Config, command: &LoadCommand) -> PathBuf {
+    command.spool.clone().unwrap_or_else(|| spool_beside(&config.log.dir))
 }
 
 /// Returns the default folder of fetched segments for a log folder.

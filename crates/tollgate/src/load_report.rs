@@ -1,18 +1,19 @@
 //! The parts of `tollgate load --from` that report its state: the control socket, the admin listener,
 //! systemd.
 //!
-//! Both sockets are in the folder of fetched segments, because a server may use the log folder of the same
+//! Both sockets are in the folder of `--spool`, because a server may use the log folder of the same
 //! configuration. An address in `[admin]` replaces the default socket.
 
 use std::path::Path;
 use std::time::Duration;
 
+use tollgate_load::LoadWatch;
+
 use crate::admin::AdminServer;
 use crate::config::{ADMIN_SOCKET, AdminListen, Config};
 use crate::control::{Asker, Control, ControlOrder, Reloaded};
-use crate::load_from::LoadFrom;
 use crate::notify::Notifier;
-use crate::observe::{Observer, Phase, Watcher};
+use crate::observe::{LoadSource, Observer, Phase, Watcher};
 use crate::sinks::Followers;
 
 /// Time within which the process ends after a signal. The loads end after their current chunks.
@@ -32,16 +33,21 @@ impl LoadReporters {
     ///
     /// # Errors
     /// The address in `[admin]` cannot be used, or a thread cannot be started.
-    pub(crate) fn start(config: &Config, from: &LoadFrom, store: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        config: &Config,
+        spool: &Path,
+        source: LoadSource,
+        loaders: Vec<LoadWatch>,
+    ) -> anyhow::Result<Self> {
         let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
-        observer.see_fetching(from.fetching(store), from.watches());
+        observer.see_loading(source, loaders);
         let watcher = Watcher::start(&observer, &notifier)?;
         let mut admin = config.admin.clone();
         if let AdminListen::LogFolder(_) = admin.listen {
-            admin.listen = AdminListen::LogFolder(from.spool().join(ADMIN_SOCKET));
+            admin.listen = AdminListen::LogFolder(spool.join(ADMIN_SOCKET));
         }
         let admin = AdminServer::start(&admin, &observer)?;
-        let control = start_control(from.spool(), &observer);
+        let control = start_control(spool, &observer);
         notifier.ready();
         Ok(Self { observer, notifier, admin, _control: control, _watcher: watcher })
     }
@@ -72,6 +78,6 @@ fn start_control(spool: &Path, observer: &Observer) -> Option<Control> {
 }
 
 fn refuse_reload(_: ControlOrder, asker: Asker) {
-    let text = "this process loads from a store: restart it to change its configuration\n".to_owned();
+    let text = "this process only loads: restart it to change its configuration\n".to_owned();
     asker.reply(&Reloaded { code: 1, text });
 }

@@ -28,6 +28,8 @@ pub struct TopicLoadCounts {
     pub duplicates: u64,
     /// Number of offsets in gaps.
     pub missing: u64,
+    /// Number of commits.
+    pub commits: u64,
 }
 
 /// A loader of topics. After an error it is dropped, and another one is opened.
@@ -69,13 +71,15 @@ impl TopicLoader {
         self.counts
     }
 
-    /// Returns whether the loader has all records that were in the topics when it looked for them last.
-    pub fn is_caught_up(&mut self) -> bool {
+    /// Returns the number of offsets that were in the topics when the loader looked for them last, and that
+    /// it has not loaded. Some offsets are no records.
+    pub fn left(&mut self) -> u64 {
         let Self { places, reader, .. } = self;
-        places.iter().all(|(name, place)| {
+        let left = places.iter().map(|(name, place)| {
             let read = reader.next_offset(name).unwrap_or_default();
-            place.next().max(read) >= place.end
-        })
+            place.end.saturating_sub(place.next().max(read))
+        });
+        left.sum()
     }
 
     /// Loads the next records. Waits a moment if there are none.
@@ -126,6 +130,7 @@ impl TopicLoader {
         self.sink.commit(end)?;
         place.position = Some(end);
         self.counts.missing += first.count_to(last);
+        self.counts.commits += 1;
         Ok(())
     }
 
@@ -146,6 +151,7 @@ impl TopicLoader {
         self.counts.rows += total.rows;
         self.counts.rejects += total.rejects;
         self.counts.duplicates += total.duplicates;
+        self.counts.commits += 1;
         Ok(())
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct LoadCommand {
     pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
+    /// The folder of fetched segments, and of the sockets for `tollgate status`. It is emptied at the start
+    /// [default: `fetched`, beside the log folder]
     #[arg(long, value_name = "DIR", requires = "from")]
     pub(crate) spool: Option<PathBuf>,
     #[command(flatten)]

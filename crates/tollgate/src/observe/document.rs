@@ -46,6 +46,9 @@ impl Observer {
         if let Some(fetch) = &seen.fetch {
             document["fetch"] = fetch.clone();
         }
+        if let Some(brokers) = &seen.brokers {
+            document["topics"] = json!({ "brokers": brokers });
+        }
         document["recent_lines"] = tracing_lines::recent().iter().map(line_of).collect();
         document["process"] = process(seen);
         document["memory"] = memory_of(seen);

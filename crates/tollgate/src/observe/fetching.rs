@@ -1,4 +1,5 @@
-//! The report on a process that loads from a store: its fetcher, its leases, and the machines that ship.
+//! The report on a process that only loads: its source, and for a store its fetcher, its leases, and the
+//! machines that ship.
 
 use std::time::Instant;
 
@@ -11,6 +12,33 @@ use tollgate_ship::{FetchFault, FetchState, FetchStatus, FetchWatch, LogFetch, N
 const LOGS_MAX: usize = 100;
 /// Maximum number of machines in a report: silent machines first.
 const NODES_MAX: usize = 100;
+
+/// What a process that serves no requests loads.
+#[derive(Clone)]
+pub(crate) enum LoadSource {
+    /// Segments from a store.
+    Store(Fetching),
+    /// Topics of the Kafka cluster with these brokers.
+    Topics(String),
+}
+
+impl LoadSource {
+    /// Returns the report on the fetcher. `None`: there is none.
+    pub(super) fn fetch_report(&self) -> Option<Value> {
+        match self {
+            Self::Store(fetching) => Some(fetching.report()),
+            Self::Topics(_) => None,
+        }
+    }
+
+    /// Returns the brokers of the topics.
+    pub(super) fn brokers(&self) -> Option<&str> {
+        match self {
+            Self::Store(_) => None,
+            Self::Topics(brokers) => Some(brokers),
+        }
+    }
+}
 
 /// The parts of a process that loads from a store.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! The state of a server, or of a process that loads from a store, for its readers: the admin listener,
+//! The state of a server, or of a process that only loads, for its readers: the admin listener,
 //! `tollgate status`, systemd.
 //!
 //! All values come from cells and from locks that no thread holds during a disk operation. Readers therefore
@@ -23,7 +23,7 @@ mod seen;
 mod trimmer;
 mod watcher;
 
-pub(crate) use fetching::Fetching;
+pub(crate) use fetching::{Fetching, LoadSource};
 pub(crate) use observer::Observer;
 pub(crate) use seen::{OldProcess, Phase};
 pub(crate) use watcher::{Watcher, is_alive};

@@ -12,7 +12,7 @@ use tollgate_log::{LogId, LogWatch};
 use tollgate_server::{AccessQueue, ServerTls, ServerWatch};
 
 use super::damage::NotedDamage;
-use super::fetching::Fetching;
+use super::fetching::LoadSource;
 use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
@@ -53,8 +53,8 @@ pub(super) struct Inner {
     board: OnceLock<Board>,
     ships: Mutex<Vec<TargetWatch>>,
     acme: Mutex<Option<AcmeWatch>>,
-    /// The fetcher and the leases of a process that loads from a store.
-    fetching: OnceLock<Fetching>,
+    /// What a process that only loads reads.
+    load_source: OnceLock<LoadSource>,
     /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
     /// The certificates of the present configuration.
@@ -87,7 +87,7 @@ impl Observer {
             board: OnceLock::new(),
             ships: Mutex::default(),
             acme: Mutex::default(),
-            fetching: OnceLock::new(),
+            load_source: OnceLock::new(),
             records: AtomicBool::new(false),
             tls: Mutex::default(),
             log_dir: config.log.dir.clone(),
@@ -123,12 +123,12 @@ impl Observer {
         let _ = self.0.board.set(board);
     }
 
-    /// Notes that this process loads from a store.
-    pub(crate) fn see_fetching(&self, fetching: Fetching, loaders: Vec<LoadWatch>) {
+    /// Notes that this process only loads.
+    pub(crate) fn see_loading(&self, source: LoadSource, loaders: Vec<LoadWatch>) {
         let board = Board::default();
         board.show(loaders);
         let _ = self.0.board.set(board);
-        let _ = self.0.fetching.set(fetching);
+        let _ = self.0.load_source.set(source);
         self.enter(Phase::Loading);
     }
 
@@ -220,7 +220,8 @@ impl Observer {
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
             ships: self.ships(),
             acme: locked(&inner.acme).as_ref().map(AcmeWatch::status),
-            fetch: inner.fetching.get().map(Fetching::report),
+            fetch: inner.load_source.get().and_then(LoadSource::fetch_report),
+            brokers: inner.load_source.get().and_then(LoadSource::brokers).map(str::to_owned),
             records: inner.records.load(Ordering::Relaxed),
             damaged: locked(&inner.damage).seen(&inner.log_dir),
             clock: wall::fault(),

@@ -18,7 +18,7 @@ pub(crate) enum Phase {
     /// The server does not serve yet.
     Starting,
     Serving,
-    /// The process loads from a store, and serves no requests.
+    /// The process loads from a store or from topics, and serves no requests.
     Loading,
     /// The server has received an order to stop, and finishes its work.
     Draining,
@@ -72,6 +72,8 @@ pub(crate) struct Seen {
     pub(crate) acme: Option<AcmeStatus>,
     /// The report on the fetcher of a process that loads from a store.
     pub(crate) fetch: Option<serde_json::Value>,
+    /// The brokers of a process that loads topics.
+    pub(crate) brokers: Option<String>,
     /// The certificates of a server. There are none in a process that only loads.
     pub(crate) certificates: Certificates,
     pub(crate) records: bool,
@@ -88,4 +90,11 @@ pub(crate) struct Seen {
     /// Time since the collector takes no spans, and the reason.
     pub(crate) span_failure: Option<(Duration, String)>,
     pub(crate) uptime: Duration,
+}
+
+impl Seen {
+    /// Returns whether the process serves no requests.
+    pub(super) const fn only_loads(&self) -> bool {
+        self.fetch.is_some() || self.brokers.is_some()
+    }
 }

@@ -137,7 +137,7 @@ impl Watching {
             return finding.text.clone();
         }
         let document = self.observer.document(seen, health);
-        if seen.fetch.is_some() {
+        if seen.only_loads() {
             let rate = document["rates"]["rows"].as_f64().unwrap_or_default();
             return format!("{}: {rate:.0} rows/s", seen.phase.name());
         }

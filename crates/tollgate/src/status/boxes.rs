@@ -74,7 +74,7 @@ impl PathBox {
 /// Returns the boxes of a server's status in lines of at most `columns`. A status of another process has no
 /// boxes.
 pub(super) fn path(document: &Value, columns: usize, border: &Border, is_coloured: bool) -> Vec<String> {
-    if document["rates"].is_null() || !document["fetch"].is_null() {
+    if document["rates"].is_null() || ["fetch", "topics"].iter().any(|source| !document[source].is_null()) {
         return Vec::new();
     }
     let boxes = boxes(document);

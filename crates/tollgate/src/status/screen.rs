@@ -59,10 +59,12 @@ impl Screen {
         }
         screen.0.push(Line::BLANK);
         screen.findings(document);
-        if document["fetch"].is_null() {
-            screen.figures(document);
-        } else {
+        if !document["fetch"].is_null() {
             screen.fetching(document);
+        } else if !document["topics"].is_null() {
+            screen.topics(document);
+        } else {
+            screen.figures(document);
         }
         screen.sinks(document);
         screen.ships(document);

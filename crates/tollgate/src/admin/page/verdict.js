@@ -14,6 +14,7 @@ const wellSentence = doc => {
   const lag = largest(sinks, "lag_seconds")
   const load = !sinks.length ? "" : lag < 1 ? ", and each record is loaded within a second" : `, and the load is ${seconds(lag)} late`
   if (doc.fetch) return `All well. The process loads the records of ${plural(number(doc.fetch.node_count), "machine")}${load}.`
+  if (doc.topics) return `All well. The process loads topics of ${doc.topics.brokers}${load}.`
   if (doc.phase && doc.phase !== "serving") return `The server is ${doc.phase}.`
   const rejected = rates.of("rejects")
   const rejects = rejected > .05 ? ` Rejects: ${perSecond(rejected)}.` : ""

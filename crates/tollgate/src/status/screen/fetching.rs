@@ -1,4 +1,4 @@
-//! The part of the screen about a process that loads from a store.
+//! The part of the screen about a process that only loads.
 
 use serde_json::Value;
 
@@ -35,10 +35,19 @@ impl Screen {
                 format!("{} not shipped yet", bytes(&fetch["unshipped_bytes"])),
             ],
         );
-        let rates = &document["rates"];
-        self.add("rows", &[format!("{}/s", count(&rates["rows"]))]);
-        self.memory(document);
+        self.loaded_rows(document);
         self.fetched_logs(fetch);
+    }
+
+    /// Adds the brokers of a process that loads topics.
+    pub(super) fn topics(&mut self, document: &Value) {
+        self.add("topics", &[text(&document["topics"]["brokers"])]);
+        self.loaded_rows(document);
+    }
+
+    fn loaded_rows(&mut self, document: &Value) {
+        self.add("rows", &[format!("{}/s", count(&document["rates"]["rows"]))]);
+        self.memory(document);
     }
 
     fn fetched_logs(&mut self, fetch: &Value) {

@@ -1,8 +1,10 @@
 //! `tollgate load --from kafka://` and `tollgate audit --kafka`, with the topics that a server wrote.
 
+use serde_json::Value;
+
 use super::site::{Site, item};
 use crate::cluster::shared;
-use crate::program::{App, printed};
+use crate::program::{App, eventually, printed};
 
 /// A server with a keyed stream, another stream, and columns of every kind.
 const CONFIG: &str = r#"
@@ -85,6 +87,43 @@ fn rows_of_both_formats_reach_sqlite_and_postgresql_once_with_their_types() {
         let plain = reader.run(&["audit"]);
         assert!(plain.status.success(), "{kind}: {}", printed(&plain));
     }
+}
+
+#[test]
+fn a_loader_of_topics_shows_its_rows_and_an_absent_broker() {
+    let mut site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    for n in 0..50 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    let reader = App::new("[load]\nlag_max = \"1s\"\n", &[]);
+    let loader = reader.follow(&["load", "--from", &site.place()]);
+    let status = || serde_json::from_slice::<Value>(&reader.run(&["status", "--json"]).stdout).ok();
+    // The site sent records of its own before.
+    let rows = eventually("all rows are loaded", || {
+        let sink = status()?["sinks"][0].clone();
+        let is_loaded = sink["state"] == "caught up" && reader.query::<i64>("SELECT n FROM a").len() > 50;
+        is_loaded.then(|| sink["rows"].as_i64()).flatten()
+    });
+    assert_eq!(rows as usize, reader.query::<i64>("SELECT n FROM a").len());
+    let document = status().unwrap();
+    assert_eq!(document["topics"]["brokers"], *site.kafka.address());
+    assert_eq!((&document["phase"], &document["ready"]), (&"loading".into(), &true.into()));
+    let screen = reader.succeed(&["status"]);
+    assert!(screen.contains("topics") && screen.contains(&site.kafka.address()), "{screen}");
+    site.kafka.kill();
+    let warning = eventually("the absent broker is a finding", || {
+        let document = status()?;
+        let codes = document["warnings"].as_array()?.iter();
+        codes.clone().find(|finding| finding["code"] == "sink_failing").cloned()
+    });
+    assert!(warning["text"].as_str().unwrap().contains("does not answer"), "{warning}");
+    site.kafka.run();
+    eventually("the loader loads again", || {
+        let sink = status()?["sinks"][0].clone();
+        (sink["state"] == "caught up" && sink["failing_seconds"] == 0.0).then_some(())
+    });
+    drop((loader, server));
 }
 
 #[test]

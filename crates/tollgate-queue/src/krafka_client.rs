@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use krafka::__private::kafka_pool;
@@ -28,6 +29,11 @@ const RECORD_BYTES_MAX: usize = 96 << 20;
 /// Maximum bytes of records that the client holds.
 const BUFFER_BYTES: usize = 256 << 20;
 
+/// Time between the end of a transaction and the first record of the next one. The broker still writes the
+/// markers of the end. A record that arrives before them waits in the broker for
+/// `add.partitions.to.txn.retry.backoff.ms`, which is 20 ms by default.
+const MARKERS_TIME: Duration = Duration::from_millis(2);
+
 /// How often the tasks of the client run, so that they see which connections have ended.
 const LOOKS: usize = 8;
 
@@ -40,6 +46,8 @@ pub(crate) struct KrafkaProducer {
     waiter: Waiter,
     /// Number of connections that had ended when the last transaction was committed.
     closed: u64,
+    /// When the last transaction was committed or aborted.
+    ended_at: Option<Instant>,
 }
 
 enum Kind {
@@ -113,7 +121,7 @@ impl KrafkaProducer {
         });
         let kind = kind.map_err(|error| failed(&brokers, &error))?;
         let closed = connections_closed(&kafka);
-        Ok(Self { kind, kafka, brokers, waiter, closed })
+        Ok(Self { kind, kafka, brokers, waiter, closed, ended_at: None })
     }
 
     fn failed(&self, error: &KrafkaError) -> QueueError {
@@ -160,6 +168,8 @@ impl Producer for KrafkaProducer {
     }
 
     fn begin(&mut self) -> Result<(), QueueError> {
+        let since_end = self.ended_at.map_or(MARKERS_TIME, |ended_at| ended_at.elapsed());
+        thread::sleep(MARKERS_TIME.saturating_sub(since_end));
         match &self.kind {
             Kind::Transactional(producer) => producer.begin().map_err(|error| self.failed(&error)),
             Kind::Plain(_) => Ok(()),
@@ -191,12 +201,15 @@ impl Producer for KrafkaProducer {
             error => error,
         })?;
         self.closed = connections_closed(&self.kafka);
+        self.ended_at = Some(Instant::now());
         Ok(())
     }
 
     fn abort(&mut self) -> Result<(), QueueError> {
         let Kind::Transactional(producer) = &self.kind else { return Ok(()) };
-        self.waiter.wait(producer.abort()).map_err(|error| self.failed(&error))
+        self.waiter.wait(producer.abort()).map_err(|error| self.failed(&error))?;
+        self.ended_at = Some(Instant::now());
+        Ok(())
     }
 }
 

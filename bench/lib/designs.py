@@ -41,8 +41,9 @@ class Design(Server):
         """Returns why this design cannot run on this machine. `None`: it can."""
         return None
 
-    def make_ready(self):
-        """Waits until the first request succeeds. Most designs are ready when they have started."""
+    def make_ready(self) -> int:
+        """Waits until a request succeeds. Returns the number of requests that it sent."""
+        return 0
 
     def database(self) -> str:
         return f"host={self.cluster.folder} user=bench dbname=postgres"
@@ -293,11 +294,14 @@ class QueuedInKafka(Loaded):
         source = f"kafka://{self.broker.address}"
         self.loader = spawn(self.folder, str(PROGRAM), "load", "--from", source, str(configuration))
 
-    def make_ready(self):
+    def make_ready(self) -> int:
         """Sends requests until one is queued. The broker makes its topics first, which may take long."""
+        self.asked = 0
         wait_until(self.takes_records, [self.process, self.loader, self.broker.process])
+        return self.asked
 
     def takes_records(self) -> bool:
+        self.asked += 1
         with contextlib.suppress(OSError):
             return self.ask("GET", PATH)[0] == 200
         return False

@@ -5,10 +5,12 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_queue::{BrokerOptions, Client, Guarantee, Producer, QueueError, QueueRecord, ReadTo};
+use tollgate_queue::{BrokerOptions, Client, Guarantee, Producer, QueueError, QueueRecord, ReadTo, Topics};
 
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const POSITIONS: &str = "positions";
+/// The transactional id of all writers.
+const ID: &str = "writer";
 const CHUNK: u64 = 40;
 
 #[cfg(feature = "rdkafka")]
@@ -48,7 +50,7 @@ pub(crate) fn run() {
 fn write(client: Client, options: &BrokerOptions) -> QueueError {
     let written = || -> Result<(), QueueError> {
         // The producer opens first, because that fences the writer before. Then the position is final.
-        let mut producer = client.open(options, &Guarantee::Transactions { id: "writer".to_owned() })?;
+        let mut producer = open(client, options)?;
         let mut position = position(options)?;
         loop {
             write_chunk(&mut *producer, position)?;
@@ -57,6 +59,18 @@ fn write(client: Client, options: &BrokerOptions) -> QueueError {
         }
     };
     written().expect_err("an endless loop")
+}
+
+/// Opens a producer as the sink does: a cluster that restarted may have lost the end of the last transaction.
+fn open(client: Client, options: &BrokerOptions) -> Result<Box<dyn Producer>, QueueError> {
+    let mut topics = topics(options)?;
+    let known = [RECORDS, POSITIONS].map(str::to_owned).into();
+    let may_be_open = topics.end_lost(ID, &known, &|_| false)?;
+    let producer = client.open(options, &Guarantee::Transactions { id: ID.to_owned() })?;
+    if may_be_open {
+        topics.end_lost(ID, &known, &|_| false)?;
+    }
+    Ok(producer)
 }
 
 fn write_chunk(producer: &mut dyn Producer, position: u64) -> Result<(), QueueError> {
@@ -85,10 +99,13 @@ fn record(number: u64) -> QueueRecord {
     }
 }
 
+/// Returns the topics. All writers read by the same client, because the producers are compared.
+fn topics(options: &BrokerOptions) -> Result<Box<dyn Topics>, QueueError> {
+    Ok(Client::Krafka.topics(options)?.expect("krafka reads topics"))
+}
+
 fn position(options: &BrokerOptions) -> Result<u64, QueueError> {
-    // All writers read by the same client, because the producers are compared.
-    let topics = Client::Krafka.topics(options)?;
-    let table = topics.expect("krafka reads topics").table(POSITIONS, ReadTo::End)?;
+    let table = topics(options)?.table(POSITIONS, ReadTo::End)?;
     let position = table.get(&b"writer"[..]).map(|text| String::from_utf8_lossy(text).into_owned());
     Ok(position.map_or(0, |text| text.parse().expect("a position")))
 }

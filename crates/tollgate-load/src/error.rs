@@ -145,22 +145,6 @@ pub enum SinkError {
         /// Key of the entry.
         key: String,
     },
-    /// The bookkeeping in Kafka has no schema for a row of a topic yet.
-    #[error("a row of topic {topic:?} has the schema {hash}, which is not in Kafka yet")]
-    UnknownSchema {
-        /// Name of the topic.
-        topic: String,
-        /// Hash of the schema, as the row has it.
-        hash: String,
-    },
-    /// A row of a topic has a format that only a later version of this program knows.
-    #[error("a row of topic {topic:?} has the unknown format {format:?}: use a later program")]
-    UnknownFormat {
-        /// Name of the topic.
-        topic: String,
-        /// The format, as the row has it.
-        format: String,
-    },
     /// A row has not the columns of its schema.
     #[error("a row for topic {topic:?} has not its columns: {reason}")]
     RowUnfit {
@@ -313,7 +297,6 @@ impl SinkError {
                 | Self::RolledBack { .. }
                 | Self::Lost { .. }
                 | Self::Orphans { .. }
-                | Self::UnknownSchema { .. }
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         ) || self.is_queue_away()
             || self.is_queue_denied()

@@ -157,8 +157,10 @@ impl Sink for KafkaSink {
     }
 
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {
+        // A reply may be released by the answer, so no gap may be missing. The producer ends the transaction
+        // that an earlier process may have left open, so that the read does not wait for its end.
+        self.own(log)?;
         if !self.owns(log) {
-            // A reply may be released by the answer, so no gap may be missing.
             self.refresh_of(log)?;
         }
         Ok(self.state.logs.get(&log).map(|state| state.counts.gaps.clone()).unwrap_or_default())

@@ -152,7 +152,9 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
-            SinkKind::Kafka(options) => Ok(Box::new(KafkaSink::open(options, &self.name, self.rejects_max)?)),
+            SinkKind::Kafka(options) => {
+                Ok(Box::new(KafkaSink::open(options, &self.name, self.rejects_max, &self.declared)?))
+            }
             SinkKind::Parquet(options) => parquet::open(options, &self.name, rules),
             SinkKind::Iceberg(options) => iceberg::open(options, &self.name, rules),
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tollgate_log::{LogId, Sequence};
-use tollgate_queue::{BrokerOptions, Client, PartitionName, ReadRecord, Reader};
+use tollgate_queue::{BrokerOptions, Client, PartitionName, ReadRecord, ReadTo, Reader};
 
 use super::options::{log_of, read_failed};
 use crate::error::SinkError;
@@ -84,7 +84,7 @@ pub struct TopicAudit {
 /// # Errors
 /// The broker or a database does not answer.
 pub fn audit_topics(broker: &BrokerOptions, databases: &[SinkOptions]) -> Result<TopicAudit, SinkError> {
-    let sent = read_sent(broker)?;
+    let sent = read_sent(broker, ReadTo::Stable)?;
     let mut counts = Vec::new();
     for database in databases {
         counts.push((database.name.clone(), database.counts()?));

@@ -1,19 +1,21 @@
 //! The loader of topics into one database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Gap, Position, Sequence};
-use tollgate_queue::{Client, PartitionName, ReadRecord, Reader};
+use tollgate_queue::{Client, PartitionName, ReadRecord, ReadTo, Reader};
 
 use super::options::{TopicLoadOptions, number_of, read_failed};
-use super::places::{ReadPlace, find_places};
+use super::places::{ReadPlace, find_places, read_schemas};
 use super::rows::TopicChunk;
 use crate::error::SinkError;
-use crate::sink::{TopicSchemas, TopicSink};
+use crate::sink::{RowHead, TopicSchemas, TopicSink};
 
 /// Longest wait for records.
 const POLL_WAIT: Duration = Duration::from_millis(200);
+/// Number of unknown schemas that are remembered.
+const UNKNOWN_MAX: usize = 1_000;
 /// How often the loader looks for new topics and partitions.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 
@@ -28,6 +30,8 @@ pub struct TopicLoadCounts {
     pub duplicates: u64,
     /// Number of offsets in gaps.
     pub missing: u64,
+    /// Number of records in the present gaps of the sink.
+    pub in_gaps: u64,
     /// Number of commits.
     pub commits: u64,
 }
@@ -38,6 +42,8 @@ pub struct TopicLoader {
     sink: Box<dyn TopicSink>,
     reader: Box<dyn Reader>,
     schemas: TopicSchemas,
+    /// Hashes of schemas that are not in Kafka.
+    unknown: BTreeSet<String>,
     places: BTreeMap<PartitionName, ReadPlace>,
     looked_at: Instant,
     counts: TopicLoadCounts,
@@ -58,6 +64,7 @@ impl TopicLoader {
             sink,
             reader,
             schemas: TopicSchemas::default(),
+            unknown: BTreeSet::new(),
             places: BTreeMap::new(),
             looked_at: Instant::now(),
             counts: TopicLoadCounts::default(),
@@ -101,16 +108,57 @@ impl TopicLoader {
     /// Finds schemas, topics and partitions. Records up to their ends are those that a single run loads.
     fn look(&mut self) -> Result<(), SinkError> {
         self.looked_at = Instant::now();
-        let (schemas, mut places) = find_places(&self.options, &mut *self.sink, &mut *self.reader)?;
-        self.schemas = schemas;
+        self.pass_markers()?;
+        self.schemas = read_schemas(&self.options, ReadTo::Stable)?;
+        let mut places = find_places(&self.options, &self.schemas, &mut *self.sink, &mut *self.reader)?;
         for (name, place) in &mut places {
             self.note_gap(name, place)?;
         }
-        if places.keys().ne(self.places.keys()) {
+        self.counts.in_gaps = self.sink.gap_records()?.into_values().fold(0, u64::saturating_add);
+        // A topic that was made again has other logs.
+        let logs = |places: &BTreeMap<PartitionName, ReadPlace>| -> Vec<_> {
+            places.iter().map(|(name, place)| (name.clone(), place.log)).collect()
+        };
+        if logs(&places) != logs(&self.places) {
             let offsets: Vec<_> = places.iter().map(|(name, place)| (name.clone(), place.next())).collect();
             self.reader.start(&offsets).map_err(read_failed)?;
         }
         self.places = places;
+        Ok(())
+    }
+
+    /// Moves the positions past the markers of transactions that were read. They are no records, so they are
+    /// not missing when the topic deletes them. The loader does this at each look, and its user at the end.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn pass_markers(&mut self) -> Result<(), SinkError> {
+        for (name, place) in &mut self.places {
+            let read = self.reader.next_offset(name).unwrap_or_default();
+            let Some(position) = place.position.filter(|position| position.last.0 < read) else { continue };
+            let end = Position { last: Sequence(read), chain: None };
+            self.sink.begin(place.log, Some(position))?;
+            self.sink.commit(end)?;
+            place.position = Some(end);
+        }
+        Ok(())
+    }
+
+    /// Looks for the schemas of records once more. An entry is committed with the first record that needs it,
+    /// but an open transaction may hide it for a while.
+    fn find_schemas(&mut self, records: &[ReadRecord]) -> Result<(), SinkError> {
+        let hashes = records.iter().filter_map(|record| RowHead::read(record).map(|head| head.schema));
+        let (schemas, unknown) = (&self.schemas, &self.unknown);
+        let new: BTreeSet<_> =
+            hashes.filter(|hash| schemas.get(hash).is_none() && !unknown.contains(hash)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.schemas = read_schemas(&self.options, ReadTo::End)?;
+        if self.unknown.len() > UNKNOWN_MAX {
+            self.unknown.clear();
+        }
+        self.unknown.extend(new.into_iter().filter(|hash| self.schemas.get(hash).is_none()));
         Ok(())
     }
 
@@ -136,6 +184,7 @@ impl TopicLoader {
 
     /// Loads records of one partition.
     fn load(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
+        self.find_schemas(records)?;
         let (Some(place), Some(last)) = (self.places.get_mut(name), records.last()) else { return Ok(()) };
         self.sink.begin(place.log, place.position)?;
         let mut chunk = TopicChunk::new(name, place, &self.schemas, &self.options.sink.taken);

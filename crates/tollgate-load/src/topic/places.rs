@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_log::{LogId, Position, Sequence};
-use tollgate_queue::{PartitionName, PartitionRange, Reader};
+use tollgate_queue::{PartitionName, PartitionRange, ReadTo, Reader};
 
 use super::options::{TopicLoadOptions, log_of, read_failed};
 use crate::error::SinkError;
@@ -30,16 +30,20 @@ impl ReadPlace {
     }
 }
 
-/// Finds the topics with rows that the sink takes, and their schemas.
+/// Reads the schemas of all rows.
+pub(super) fn read_schemas(options: &TopicLoadOptions, to: ReadTo<'_>) -> Result<TopicSchemas, SinkError> {
+    let mut schemas = TopicSchemas::default();
+    read_sent(&options.broker, to)?.into_values().for_each(|sent| schemas.extend(sent.schemas));
+    Ok(schemas)
+}
+
+/// Finds the topics with rows that the sink takes.
 pub(super) fn find_places(
     options: &TopicLoadOptions,
+    schemas: &TopicSchemas,
     sink: &mut dyn TopicSink,
     reader: &mut dyn Reader,
-) -> Result<(TopicSchemas, BTreeMap<PartitionName, ReadPlace>), SinkError> {
-    let mut schemas = TopicSchemas::default();
-    for sent in read_sent(&options.broker)?.into_values() {
-        schemas.extend(sent.schemas);
-    }
+) -> Result<BTreeMap<PartitionName, ReadPlace>, SinkError> {
     let taken = schemas.iter().filter(|known| options.sink.taken.takes(known.schema.stream()));
     let topics: BTreeSet<_> = taken.map(|known| known.topic.clone()).collect();
     let mut found = BTreeMap::new();
@@ -60,8 +64,7 @@ pub(super) fn find_places(
         }
         Ok((name, place))
     };
-    let places = found.into_iter().map(place).collect::<Result<_, _>>()?;
-    Ok((schemas, places))
+    found.into_iter().map(place).collect()
 }
 
 /// Notes where a new sink begins.

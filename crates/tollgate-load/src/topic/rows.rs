@@ -28,8 +28,8 @@ pub(super) struct TopicChunk<'a> {
 /// What becomes of a record.
 enum Fate<'a> {
     Row(&'a RowHead, &'a Arc<Schema>, RowFormat),
-    /// A record that no version of this program wrote.
-    Foreign,
+    /// A record whose columns are unknown, and why.
+    Foreign(String),
     /// The sink does not take the stream.
     NotTaken(&'a str),
     /// The same row was in the partition before.
@@ -68,14 +68,13 @@ impl<'a> TopicChunk<'a> {
                 made = self.batch_from(number);
             }
             let head = RowHead::read(record);
-            match self.fate(head.as_ref())? {
+            match self.fate(head.as_ref()) {
                 Fate::Row(head, schema, format) => {
                     add_row(&mut made, schema, format, record);
                     self.pass(head);
                 }
-                Fate::Foreign => {
-                    let reason = "the record has no headers of Tollgate, so its columns are unknown";
-                    made.reject(&no_columns(), reason, record.value.as_deref().unwrap_or_default());
+                Fate::Foreign(reason) => {
+                    made.reject(&no_columns(), &reason, record.value.as_deref().unwrap_or_default());
                 }
                 Fate::NotTaken(stream) => sink.skipped(stream, 1),
                 Fate::Repeated(stream) => sink.repeated(stream, 1),
@@ -84,24 +83,31 @@ impl<'a> TopicChunk<'a> {
         flush(sink, &made, &mut is_first)
     }
 
-    fn fate<'r>(&self, head: Option<&'r RowHead>) -> Result<Fate<'r>, SinkError>
+    fn fate<'r>(&self, head: Option<&'r RowHead>) -> Fate<'r>
     where
         'a: 'r,
     {
-        let Some(head) = head else { return Ok(Fate::Foreign) };
+        let Some(head) = head else {
+            return Fate::Foreign(
+                "the record has no headers of Tollgate, so its columns are unknown".to_owned(),
+            );
+        };
         if !self.taken.takes(&head.stream) {
-            return Ok(Fate::NotTaken(&head.stream));
+            return Fate::NotTaken(&head.stream);
         }
         let last = self.passed.get(&head.log).or_else(|| self.origins.get(&head.log));
         if !head.is_late && last.is_some_and(|last| head.sequence <= *last) {
-            return Ok(Fate::Repeated(&head.stream));
+            return Fate::Repeated(&head.stream);
         }
-        let topic = || self.name.topic.clone();
-        let unknown = |format: &String| SinkError::UnknownFormat { topic: topic(), format: format.clone() };
-        let format = *head.format.as_ref().map_err(unknown)?;
-        match self.schemas.get(&head.schema) {
-            Some(known) => Ok(Fate::Row(head, &known.schema, format)),
-            None => Err(SinkError::UnknownSchema { topic: topic(), hash: head.schema.clone() }),
+        match (&head.format, self.schemas.get(&head.schema)) {
+            (Err(format), _) => Fate::Foreign(format!(
+                "the record has the format {format:?}, known are json and row: load it by a later program"
+            )),
+            (_, None) => {
+                let hash = &head.schema;
+                Fate::Foreign(format!("the columns of the schema {hash:?} of the record are not in Kafka"))
+            }
+            (Ok(format), Some(schema)) => Fate::Row(head, schema, *format),
         }
     }
 

@@ -67,7 +67,7 @@ impl LoadThread {
             self.progress.step(&before, counts, left, is_well);
             let is_over = self.stop.load(Ordering::SeqCst) || self.is_once && left == 0;
             if stepped.is_err() || is_over {
-                return stepped;
+                return stepped.and_then(|()| loader.pass_markers());
             }
             stepped = loader.step();
         }
@@ -145,7 +145,7 @@ impl SharedProgress {
         status.rejects = before.rejects + counts.rejects;
         status.duplicates = before.duplicates + counts.duplicates;
         status.missing = before.missing + counts.missing;
-        status.in_gaps = status.missing;
+        status.in_gaps = counts.in_gaps;
         status.commits = before.commits + counts.commits;
         (status.backlog.records, status.backlog.is_bound) = (left, left > 0);
         if is_well {

@@ -1,6 +1,7 @@
 //! `ack = "queued"`: when a reply reports success, its records are committed by a real Kafka broker, and
 //! librdkafka reads them. Any other reply has the outcome `refused`, `unknown` or `rejected`.
 
+mod changes;
 mod crash;
 mod security;
 mod site;
@@ -125,6 +126,32 @@ fn with_when_away_a_reply_waits_for_the_disk_and_says_so() {
     assert!(server.stop().0.success());
     let expected: BTreeMap<_, _> = sent.into_iter().map(|n| (n, 1)).collect();
     assert_eq!(site.numbers(), expected, "records that waited for the disk are handed on, in order");
+}
+
+#[test]
+fn a_server_that_was_killed_in_a_transaction_queues_soon_after_its_restart() {
+    let site = Site::new("60s", "");
+    let config = site.app.config().replace("transaction_timeout = \"10s\"", "transaction_timeout = \"10m\"");
+    site.app.write("tollgate.toml", &config);
+    // Each round leaves a transaction open: the frozen broker gets its records after the end of the server.
+    for n in 0..3 {
+        let (server, mut client) = site.start();
+        let shown = LogOnFailure(&server);
+        site.kafka.freeze();
+        let waiting = std::thread::spawn(move || client.post("/a", &item(n)));
+        eventually("the record is in the log", || {
+            let status: serde_json::Value = site.app.succeed(&["status", "--json"]).parse().ok()?;
+            (status["sinks"][0]["lag_records"].as_u64()? > 0).then_some(())
+        });
+        drop(shown);
+        server.kill();
+        site.kafka.thaw();
+        assert!(waiting.join().unwrap().is_none(), "the server ended before its reply");
+    }
+    let (server, _client) = site.start();
+    let found: Vec<_> = site.numbers().into_iter().collect();
+    assert_eq!(found, [(0, 1), (1, 1), (2, 1)]);
+    drop(server);
 }
 
 #[test]

@@ -24,14 +24,20 @@ pub(crate) struct TopicSchema {
     pub(crate) schema: Arc<Schema>,
 }
 
-/// The schemas of a sink, by hash.
+/// The schemas of sinks, by hash and topic. Several topics may have rows of one schema.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TopicSchemas(pub(super) BTreeMap<String, TopicSchema>);
+pub(crate) struct TopicSchemas(BTreeMap<(String, String), TopicSchema>);
 
 impl TopicSchemas {
-    /// Returns the schema with this hash.
-    pub(crate) fn get(&self, hash: &str) -> Option<&TopicSchema> {
-        self.0.get(hash)
+    /// Returns the columns of rows with this hash.
+    pub(crate) fn get(&self, hash: &str) -> Option<&Arc<Schema>> {
+        let mut known = self.0.range((hash.to_owned(), String::new())..);
+        known.next().filter(|((found, _), _)| found == hash).map(|(_, known)| &known.schema)
+    }
+
+    /// Returns whether a topic may have rows with this hash.
+    pub(super) fn has(&self, hash: &str, topic: &str) -> bool {
+        self.0.contains_key(&(hash.to_owned(), topic.to_owned()))
     }
 
     /// Returns all schemas.
@@ -44,10 +50,10 @@ impl TopicSchemas {
         self.0.extend(other.0);
     }
 
-    /// Returns the hash of the newest schema of a stream.
-    pub(super) fn newest(&self, stream: &str) -> Option<&str> {
-        let of_stream = self.0.iter().filter(|(_, known)| known.schema.stream() == stream);
-        of_stream.max_by_key(|(_, known)| known.number).map(|(hash, _)| hash.as_str())
+    /// Returns the newest schema of a stream.
+    pub(super) fn newest(&self, stream: &str) -> Option<&Arc<Schema>> {
+        let of_stream = self.0.values().filter(|known| known.schema.stream() == stream);
+        of_stream.max_by_key(|known| known.number).map(|known| &known.schema)
     }
 
     /// Returns the number of the next schema.
@@ -76,8 +82,8 @@ impl TopicSchemas {
             "key_window_ms": window_ms,
         });
         let known = TopicSchema { topic: topic.to_owned(), number, schema: Arc::new(schema.clone()) };
-        self.0.insert(hash.to_owned(), known);
-        entry(sink, None, &format!("schema/{sink}/{hash}"), Some(&value))
+        self.0.insert((hash.to_owned(), topic.to_owned()), known);
+        entry(sink, None, &format!("schema/{sink}/{hash}/{topic}"), Some(&value))
     }
 
     /// Reads the value of an entry. `None`: no version of this program writes such a value.
@@ -93,9 +99,18 @@ impl TopicSchemas {
         }
         let schema = Arc::new(Schema::new(value["stream"].as_str()?, columns).ok()?);
         let (topic, number) = (value["topic"].as_str()?.to_owned(), value["number"].as_u64()?);
-        self.0.insert(hash.to_owned(), TopicSchema { topic, number, schema });
+        self.0.insert((hash.to_owned(), topic.clone()), TopicSchema { topic, number, schema });
         Some(())
     }
+}
+
+/// Returns a schema as a loader of the topic reads it: all its columns are stored, and the key is the last
+/// one.
+pub(super) fn stored(schema: &Schema) -> Option<Schema> {
+    let stored = |column: &Column| Column { origin: ColumnOrigin::Stored, ..column.clone() };
+    let mut columns: Vec<_> = schema.table_columns().map(stored).collect();
+    columns.extend(schema.columns().iter().find(|column| column.is_key()).cloned());
+    Schema::new(schema.stream(), columns).ok()
 }
 
 /// Returns a hash that changes with the stream, the name or type of a column, or the window of the key.
@@ -139,12 +154,19 @@ mod tests {
             let value: Json = serde_json::from_slice(&record.value.unwrap()).unwrap();
             let mut read = TopicSchemas::default();
             read.take(&hash, &value).unwrap();
-            assert_eq!(read.get(&hash), schemas.get(&hash));
-            assert_eq!(*read.get(&hash).unwrap().schema, schema);
+            assert_eq!(read.0, schemas.0.clone().into_iter().filter(|((of, _), _)| *of == hash).collect());
+            assert_eq!(**read.get(&hash).unwrap(), schema);
+            assert!(read.has(&hash, "tg.visits") && !read.has(&hash, "tg.others"));
             hashes.push(hash);
         }
         assert_ne!(hashes[0], hashes[1]);
-        assert_eq!(schemas.newest("visits"), Some(hashes[1].as_str()));
+        assert_eq!(schemas.newest("visits"), schemas.get(&hashes[1]));
         assert_eq!(schemas.newest("others"), None);
+        // The same rows in another topic are another entry.
+        let schema = schemas.get(&hashes[0]).unwrap().clone();
+        let record = schemas.add(9, ("bus", "new.visits"), &hashes[0], &schema);
+        assert!(String::from_utf8_lossy(&record.key.unwrap()).ends_with("/new.visits"));
+        assert!(schemas.has(&hashes[0], "tg.visits") && schemas.has(&hashes[0], "new.visits"));
+        assert_eq!(schemas.get("0"), None);
     }
 }

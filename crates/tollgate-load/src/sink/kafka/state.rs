@@ -5,7 +5,7 @@
 //! | `sink/SINK` | since when the sink exists |
 //! | `position/SINK/LOG` | the position, and the counters of each stream |
 //! | `gap/SINK/LOG/FIRST` | the last record of the gap, and its reason |
-//! | `schema/SINK/HASH` | the columns of the rows with this hash, and their topic |
+//! | `schema/SINK/HASH/TOPIC` | the columns of the rows with this hash, and their topic |
 //!
 //! All entries of a log are in one partition, in the order of the transactions.
 

@@ -105,13 +105,16 @@ pub(crate) struct SentCounts {
 ///
 /// # Errors
 /// The broker does not answer, or refuses the user.
-pub(crate) fn read_sent(broker: &BrokerOptions) -> Result<BTreeMap<String, SentCounts>, SinkError> {
+pub(crate) fn read_sent(
+    broker: &BrokerOptions,
+    to: ReadTo<'_>,
+) -> Result<BTreeMap<String, SentCounts>, SinkError> {
     let (_, mut topics) = connect(broker)?;
     let failed = failed("read the positions", None);
     if topics.copies(POSITIONS).map_err(&failed)?.is_none() {
         return Ok(BTreeMap::new());
     }
-    let table = topics.table(POSITIONS, ReadTo::Stable).map_err(&failed)?;
+    let table = topics.table(POSITIONS, to).map_err(&failed)?;
     let read = |sink: String| {
         let State { logs, schemas, .. } = state_of(&sink, &table)?;
         let logs = logs.into_values().filter(|state| state.has_position).map(|state| state.counts);

@@ -13,16 +13,17 @@ use tollgate_value::timestamp_text;
 use super::chunk::{KafkaChunk, Row};
 use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
-use super::format::{RowFormat, ValueWriter};
+use super::format::ValueWriter;
 use super::message::{RowHeaders, RowTopic};
 use super::options::KafkaOptions;
-use super::schemas::hash;
+use super::schemas::{TopicSchemas, hash, stored};
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
 use crate::clock::now_us;
 use crate::error::SinkError;
+use crate::sink::declared::DeclaredStreams;
 use crate::sink::key::Key;
-use crate::sink::reject::{Fate, ReadItem, Refused, RefusedBy, Retried, StoredReject};
+use crate::sink::reject::{Fate, ReadItem, Refused, RefusedBy, Reject, Retried, StoredReject};
 use crate::sink::tally::StreamTallies;
 
 /// Number of open producers. Each has connections of its own, so logs that were loaded long ago lose theirs.
@@ -37,6 +38,7 @@ pub(crate) struct KafkaSink {
     pub(super) options: KafkaOptions,
     pub(super) name: String,
     pub(super) rejects_max: u64,
+    declared: DeclaredStreams,
     client: Client,
     pub(super) topics: Box<dyn Topics>,
     pub(super) state: State,
@@ -49,12 +51,18 @@ pub(crate) struct KafkaSink {
 
 impl KafkaSink {
     /// Opens a sink, and makes its topics of bookkeeping.
-    pub(crate) fn open(options: &KafkaOptions, name: &str, rejects_max: u64) -> Result<Self, SinkError> {
+    pub(crate) fn open(
+        options: &KafkaOptions,
+        name: &str,
+        rejects_max: u64,
+        declared: &DeclaredStreams,
+    ) -> Result<Self, SinkError> {
         let (client, topics) = topics::connect(&options.broker)?;
         let mut sink = Self {
             options: options.clone(),
             name: name.to_owned(),
             rejects_max,
+            declared: declared.clone(),
             client,
             topics,
             state: State::default(),
@@ -68,6 +76,9 @@ impl KafkaSink {
             replication: sink.replication(),
             settings: vec![
                 ("cleanup.policy", "compact".to_owned()),
+                // The segment that is written is never compacted. Each opening of the sink reads all of it.
+                ("segment.bytes", (4 << 20).to_string()),
+                ("min.cleanable.dirty.ratio", "0.1".to_owned()),
                 ("max.message.bytes", (1 << 20).to_string()),
             ],
         });
@@ -101,7 +112,7 @@ impl KafkaSink {
     ) -> Result<(), SinkError> {
         if !chunk.has_target(schema) {
             let (hash, topic) = (hash(schema), self.topic(schema.stream())?);
-            if self.state.schemas.get(&hash).is_none() && chunk.schemas.get(&hash).is_none() {
+            if !self.state.schemas.has(&hash, &topic.name) && !chunk.schemas.has(&hash, &topic.name) {
                 let number = self.state.schemas.next_number().max(chunk.schemas.next_number());
                 let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
                 chunk.entries.push(entry);
@@ -385,44 +396,49 @@ impl KafkaSink {
     pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         let mut retried = Retried::default();
         for stored in self.read_rejects()? {
-            let (bytes, sequence) = (stored.item.len(), Sequence(stored.sequence.cast_unsigned()));
-            let reject = stored.read(read);
-            let log = reject.log;
-            self.own(log)?;
-            let Ok(value) = reject.item.and_then(|item| self.value_of(&reject.stream, item)) else {
-                retried.count(Fate::Kept);
-                continue;
-            };
-            let topic = self.topic(&reject.stream)?;
-            let schema = self.state.schemas.newest(&reject.stream).unwrap_or_default();
-            let headers = RowHeaders::new(log, &reject.stream, schema, self.options.format, true);
-            let content = (reject.key.map(|key| key.bytes.into_vec()), value);
-            let row = topic.record(content, sequence, &headers);
-            let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
-            let count = state.counts.streams.entry(reject.stream.clone()).or_default();
-            count.rejected = count.rejected.saturating_sub(1);
-            count.loaded += 1;
-            let mut entries = rejects::removal(&self.name, log, sequence, bytes);
-            entries.push(state.position_entry(&self.name));
-            match self.transact(log, &[&row], &entries)? {
-                Sent::Committed => {
-                    self.state.logs.insert(log, state);
-                    retried.count(Fate::Loaded);
-                }
-                Sent::TooLarge(_) => retried.count(Fate::Kept),
-            }
+            let bytes = stored.item.len();
+            let fate = self.retry_one(stored.read(read), bytes)?;
+            retried.count(fate);
         }
         Ok(retried)
     }
 
-    /// Returns the value of an item, which is an object, with the columns of the newest schema of its stream.
-    fn value_of(&self, stream: &str, item: Vec<u8>) -> Result<Vec<u8>, String> {
-        let schemas = &self.state.schemas;
-        match (self.options.format, schemas.newest(stream).and_then(|hash| schemas.get(hash))) {
-            (RowFormat::Json, _) => Ok(item),
-            (format, Some(known)) => ValueWriter::new(format, known.schema.clone()).value_of_object(item),
-            (RowFormat::Row, None) => Err(format!("stream {stream:?} has no columns in Kafka yet")),
+    fn retry_one(&mut self, reject: Reject<LogId>, item_bytes: usize) -> Result<Fate, SinkError> {
+        let Reject { log, stream, key, .. } = reject;
+        let sequence = Sequence(reject.sequence.cast_unsigned());
+        // A row gets the columns of the configuration, which may have more than the rows in the topic.
+        let declared = self.declared.iter().find(|declared| declared.stream() == stream).and_then(stored);
+        let Some(schema) = declared.map(Arc::new).or_else(|| self.state.schemas.newest(&stream).cloned())
+        else {
+            return Ok(Fate::Kept);
+        };
+        let writer = ValueWriter::new(self.options.format, schema.clone());
+        let Ok(value) = reject.item.and_then(|item| writer.value_of_object(item)) else {
+            return Ok(Fate::Kept);
+        };
+        self.own(log)?;
+        let (hash, topic) = (hash(&schema), self.topic(&stream)?);
+        let mut entries = rejects::removal(&self.name, log, sequence, item_bytes);
+        let mut schemas = TopicSchemas::default();
+        if !self.state.schemas.has(&hash, &topic.name) {
+            let number = self.state.schemas.next_number();
+            entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
         }
+        let headers = RowHeaders::new(log, &stream, &hash, self.options.format, true);
+        let row = topic.record((key.map(|key| key.bytes.into_vec()), value), sequence, &headers);
+        let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
+        let count = state.counts.streams.entry(stream).or_default();
+        count.rejected = count.rejected.saturating_sub(1);
+        count.loaded += 1;
+        entries.push(state.position_entry(&self.name));
+        Ok(match self.transact(log, &[&row], &entries)? {
+            Sent::Committed => {
+                self.state.logs.insert(log, state);
+                self.state.schemas.extend(schemas);
+                Fate::Loaded
+            }
+            Sent::TooLarge(_) => Fate::Kept,
+        })
     }
 }
 

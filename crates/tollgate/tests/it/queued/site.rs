@@ -84,12 +84,22 @@ impl Site {
 
     /// Writes a record by the console producer of Kafka.
     pub(super) fn produce(&self, topic: &str, value: &str) {
+        self.produce_line(topic, "false", value);
+    }
+
+    /// Writes a record with headers: `NAME:VALUE,NAME:VALUE`.
+    pub(super) fn produce_with(&self, topic: &str, headers: &str, value: &str) {
+        self.produce_line(topic, "true", &format!("{headers}\t{value}"));
+    }
+
+    fn produce_line(&self, topic: &str, has_headers: &str, line: &str) {
         let class = "org.apache.kafka.tools.ConsoleProducer";
         let mut command =
             self.kafka.java(&[class, "--bootstrap-server", &self.kafka.address(), "--topic", topic]);
+        command.args(["--reader-property", &format!("parse.headers={has_headers}")]);
         let mut producer =
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        writeln!(producer.stdin.take().unwrap(), "{value}").unwrap();
+        writeln!(producer.stdin.take().unwrap(), "{line}").unwrap();
         assert!(producer.wait().unwrap().success());
     }
 

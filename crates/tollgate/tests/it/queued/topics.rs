@@ -153,6 +153,42 @@ fn deleted_records_of_a_topic_are_a_named_gap_and_foreign_ones_are_rejects() {
 }
 
 #[test]
+fn records_that_were_loaded_before_their_topic_deleted_them_are_not_missing() {
+    let site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    for n in 0..20 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    let reader = App::new("", &[]);
+    for _ in 0..2 {
+        reader.succeed(&["load", "--once", "--from", &site.place()]);
+        // The end of a transaction follows the last row of a partition.
+        site.delete_records("tg.a");
+    }
+    assert_eq!(reader.query::<i64>("SELECT count(*) FROM a WHERE n >= 0"), [20]);
+    drop(server);
+}
+
+#[test]
+fn a_record_with_an_unknown_schema_or_format_is_a_reject_and_stops_nothing() {
+    let site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    let head =
+        |schema: &str| format!("tollgate-log:{},tollgate-seq:9,tollgate-stream:a,{schema}", "0".repeat(32));
+    site.produce_with("tg.a", &head("tollgate-schema:"), "{}");
+    site.produce_with("tg.a", &head("tollgate-schema:0123456789abcdef"), "{}");
+    site.produce_with("tg.a", &head("tollgate-schema:1,tollgate-format:avro"), "{}");
+    assert!(client.post("/a", &item(7)).unwrap().is_success());
+    let reader = App::new("", &[]);
+    reader.succeed(&["load", "--once", "--from", &site.place()]);
+    assert_eq!(reader.query::<i64>("SELECT n FROM a WHERE n > 0"), [7]);
+    let reasons = reader.query::<String>("SELECT reason FROM tollgate_rejects");
+    let count = |text: &str| reasons.iter().filter(|reason| reason.contains(text)).count();
+    assert_eq!((count("are not in Kafka"), count("\"avro\""), reasons.len()), (2, 1, 3), "{reasons:?}");
+    drop(server);
+}
+
+#[test]
 fn without_brokers_or_databases_the_command_names_what_is_wrong() {
     let reader = App::new("", &[]);
     let no_broker = reader.run(&["load", "--once", "--from", "kafka://"]);

@@ -110,6 +110,13 @@ impl LakeError {
         move |source| Self::Parquet { file, source: Box::new(source) }
     }
 
+    /// Returns the error of a table at an address outside of the warehouse.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn outside(table: &impl std::fmt::Display, address: &str, warehouse: &str) -> Self {
+        let reason = format!("is at {address}, outside of the warehouse {warehouse}: move it");
+        Self::Table { table: table.to_string(), reason }
+    }
+
     /// Returns whether a later try may succeed.
     pub const fn is_retriable(&self) -> bool {
         matches!(self, Self::File { .. } | Self::Call { .. } | Self::Parquet { .. })

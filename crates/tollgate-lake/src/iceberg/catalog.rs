@@ -1,5 +1,12 @@
-//! The catalog: which metadata file a table has now. Its compare-and-set is the commit of a table.
+//! The catalog: finds, creates and changes tables. A change is a list of requirements and updates, as in the
+//! REST catalog of Iceberg.
+//!
+//! Source: <https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml>
 
+use serde_json::Value as Json;
+
+use super::commit::TableCommit;
+use super::metadata::Metadata;
 use crate::error::LakeError;
 
 /// The name of a table.
@@ -17,13 +24,45 @@ impl std::fmt::Display for TableName {
     }
 }
 
-/// A catalog. A failed call may have had its effect, so each caller reads the location again.
-pub trait Catalog: Send {
-    /// Returns the location of the metadata of a table. `None`: there is no such table.
+/// A table at one version.
+#[derive(Debug, Clone)]
+pub struct CatalogTable {
+    /// Address of the metadata file. `None`: the catalog does not say it.
+    pub(super) location: Option<String>,
+    pub(super) metadata: Metadata,
+}
+
+impl CatalogTable {
+    /// Reads the metadata of a table.
     ///
     /// # Errors
-    /// The catalog does not answer.
-    fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError>;
+    /// This program cannot append to the table.
+    pub fn read(table: &TableName, location: Option<String>, metadata: Json) -> Result<Self, LakeError> {
+        let refused = |reason| LakeError::Table { table: table.to_string(), reason };
+        Ok(Self { location, metadata: Metadata::read(metadata).map_err(refused)? })
+    }
+}
+
+/// A table that is to be created.
+#[derive(Debug, Clone)]
+pub struct NewTable {
+    /// Address of the folder of the table.
+    pub location: String,
+    /// The schema. The catalog may give the fields other ids.
+    pub schema: Json,
+    /// The partition of the files.
+    pub spec: Json,
+    /// The properties.
+    pub properties: Json,
+}
+
+/// A catalog. A failed call may have had its effect, so each caller loads the table again.
+pub trait Catalog: Send {
+    /// Loads a table as it is now. `None`: there is no such table.
+    ///
+    /// # Errors
+    /// The catalog does not answer, or this program cannot append to the table.
+    fn load(&mut self, table: &TableName) -> Result<Option<CatalogTable>, LakeError>;
 
     /// Returns the names of all tables of a namespace.
     ///
@@ -31,15 +70,20 @@ pub trait Catalog: Send {
     /// The catalog does not answer.
     fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError>;
 
-    /// Adds a table. Returns false if there is one with this name.
+    /// Creates a table. Returns false if there is one with this name.
     ///
     /// # Errors
-    /// It is unknown whether the table is added.
-    fn add(&mut self, table: &TableName, location: &str) -> Result<bool, LakeError>;
+    /// It is unknown whether the table is created.
+    fn create(&mut self, table: &TableName, new: &NewTable) -> Result<bool, LakeError>;
 
-    /// Replaces the location of a table, if it is `old`. Returns false if it is another one.
+    /// Changes a table that was loaded as `base`. Returns false if the table meets the requirements no more.
     ///
     /// # Errors
-    /// It is unknown whether the location is replaced.
-    fn replace(&mut self, table: &TableName, old: &str, new: &str) -> Result<bool, LakeError>;
+    /// It is unknown whether the table is changed, or the catalog refuses the change.
+    fn commit(
+        &mut self,
+        table: &TableName,
+        base: &CatalogTable,
+        commit: &TableCommit,
+    ) -> Result<bool, LakeError>;
 }

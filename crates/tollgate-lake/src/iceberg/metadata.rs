@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::catalog::NewTable;
+use super::commit::{LAST_ADDED, MAIN, Update};
 use super::fence::positions_of;
 use super::partition::TIME_COLUMN;
 use super::types::{FieldIds, TableColumn, type_text};
@@ -23,6 +25,30 @@ const PROPERTIES: [(&str, &str); 4] = [
     // Spark and Flink would else shuffle rows before they write.
     ("write.distribution-mode", "none"),
 ];
+
+impl NewTable {
+    /// Returns a table with these columns.
+    pub(super) fn new(location: String, columns: &[TableColumn], partition: Partition, sink: &str) -> Self {
+        let mut last = 0;
+        let fields: Vec<_> = columns.iter().map(|column| column.to_field(&mut last)).collect();
+        let time = fields
+            .iter()
+            .find(|field| field["name"] == TIME_COLUMN)
+            .map_or(Json::Null, |field| field["id"].clone());
+        let own = [(SINK, sink)];
+        let properties: Map<_, _> = PROPERTIES
+            .iter()
+            .chain(&own)
+            .map(|(key, value)| ((*key).to_owned(), Json::from(*value)))
+            .collect();
+        Self {
+            location,
+            schema: json!({"type": "struct", "schema-id": 0, "fields": fields}),
+            spec: json!({"spec-id": 0, "fields": partition.to_fields(&time)}),
+            properties: Json::from(properties),
+        }
+    }
+}
 
 /// A snapshot that is to be added.
 #[derive(Debug, Clone)]
@@ -45,32 +71,23 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Creates the metadata of a table without rows.
-    pub(super) fn new(address: &str, columns: &[TableColumn], partition: Partition, now_ms: i64) -> Self {
-        let mut last = 0;
-        let fields: Vec<_> = columns.iter().map(|column| column.to_field(&mut last)).collect();
-        let time = fields
-            .iter()
-            .find(|field| field["name"] == TIME_COLUMN)
-            .map_or(Json::Null, |field| field["id"].clone());
-        let spec = partition.to_fields(&time);
-        let properties: Map<_, _> =
-            PROPERTIES.iter().map(|(key, value)| ((*key).to_owned(), Json::from(*value))).collect();
-        let uuid = uuid::Builder::from_random_bytes(random()).into_uuid();
+    pub(super) fn new(new: &NewTable, now_ms: i64) -> Self {
+        let fields = new.spec["fields"].as_array().map_or(0, Vec::len);
         let json = json!({
             "format-version": FORMAT_VERSION,
-            "table-uuid": uuid.to_string(),
-            "location": address,
+            "table-uuid": unique().to_string(),
+            "location": new.location,
             "last-sequence-number": 0,
             "last-updated-ms": now_ms,
-            "last-column-id": last,
+            "last-column-id": last_id(&new.schema),
             "current-schema-id": 0,
-            "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+            "schemas": [new.schema],
             "default-spec-id": 0,
-            "partition-specs": [{"spec-id": 0, "fields": spec}],
-            "last-partition-id": 999 + spec.len(),
+            "partition-specs": [new.spec],
+            "last-partition-id": 999 + fields,
             "default-sort-order-id": 0,
             "sort-orders": [{"order-id": 0, "fields": []}],
-            "properties": properties,
+            "properties": new.properties,
             // Java writes it so for a table without a snapshot.
             "current-snapshot-id": -1,
             "refs": {},
@@ -83,12 +100,11 @@ impl Metadata {
         Self { json }
     }
 
-    /// Reads a metadata file.
+    /// Takes the metadata of a table.
     ///
     /// # Errors
     /// The reason why this program cannot append to the table.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let json: Json = serde_json::from_slice(bytes).map_err(|error| format!("has no JSON ({error})"))?;
+    pub(super) fn read(json: Json) -> Result<Self, String> {
         match json["format-version"].as_i64() {
             Some(FORMAT_VERSION) => Ok(Self { json }),
             found => Err(format!(
@@ -123,14 +139,8 @@ impl Metadata {
         below.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    pub(super) fn remove_property(&mut self, key: &str) {
-        if let Some(properties) = self.json["properties"].as_object_mut() {
-            properties.remove(key);
-        }
-    }
-
-    pub(super) fn set_property(&mut self, key: &str, value: &str) {
-        self.json["properties"][key] = Json::from(value);
+    pub(super) fn uuid(&self) -> &str {
+        self.json["table-uuid"].as_str().unwrap_or_default()
     }
 
     pub(super) fn updated_ms(&self) -> i64 {
@@ -187,9 +197,17 @@ impl Metadata {
         Ok((ids.len() == columns.len()).then_some(ids))
     }
 
-    /// Adds the columns that the table lacks, in a schema of its own.
-    pub(super) fn add_columns(&mut self, columns: &[TableColumn]) {
-        let mut last = self.json["last-column-id"].as_i64().unwrap_or_default();
+    pub(super) fn schema_id(&self) -> i64 {
+        self.json["current-schema-id"].as_i64().unwrap_or_default()
+    }
+
+    pub(super) fn last_column(&self) -> i64 {
+        self.json["last-column-id"].as_i64().unwrap_or_default()
+    }
+
+    /// Returns the current schema with the columns that it lacks, and the largest id of a column.
+    pub(super) fn schema_with(&self, columns: &[TableColumn]) -> (Json, i64) {
+        let mut last = self.last_column();
         let mut schema = self.schema().clone();
         let has = |fields: &[Json], name: &str| fields.iter().any(|field| field["name"] == name);
         if let Some(fields) = schema["fields"].as_array_mut() {
@@ -199,20 +217,25 @@ impl Metadata {
                 }
             }
         }
-        let ids = self.list("schemas").iter().filter_map(|schema| schema["schema-id"].as_i64());
-        let id = ids.max().unwrap_or_default() + 1;
-        schema["schema-id"] = id.into();
-        push(&mut self.json, "schemas", schema);
-        self.json["current-schema-id"] = id.into();
-        self.json["last-column-id"] = last.into();
+        schema["schema-id"] = (self.last_schema() + 1).into();
+        (schema, last)
     }
 
-    /// Adds a snapshot to the branch `main`.
-    pub(super) fn append(&mut self, new: &NewSnapshot, now_ms: i64) {
-        let (sequence, parent) = (self.last_sequence() + 1, self.snapshot().cloned());
+    fn last_schema(&self) -> i64 {
+        let ids = self.list("schemas").iter().filter_map(|schema| schema["schema-id"].as_i64());
+        ids.max().unwrap_or_default()
+    }
+
+    /// Returns the snapshot of the branch `main`.
+    pub(super) fn head(&self) -> Option<i64> {
+        self.snapshot()?["snapshot-id"].as_i64()
+    }
+
+    /// Returns the snapshot that adds files to the current one.
+    pub(super) fn next_snapshot(&self, new: &NewSnapshot, now_ms: i64) -> Json {
+        let parent = self.snapshot();
         let total = |key: &str, more: u64| {
-            let before =
-                parent.as_ref().and_then(|parent| parent["summary"][key].as_str()?.parse::<u64>().ok());
+            let before = parent.and_then(|parent| parent["summary"][key].as_str()?.parse::<u64>().ok());
             Json::from((before.unwrap_or_default() + more).to_string())
         };
         let mut summary = json!({
@@ -232,55 +255,90 @@ impl Metadata {
         }
         let mut snapshot = json!({
             "snapshot-id": new.id,
-            "sequence-number": sequence,
+            "sequence-number": self.last_sequence() + 1,
             "timestamp-ms": now_ms,
             "manifest-list": new.list,
             "summary": summary,
-            "schema-id": self.json["current-schema-id"],
+            "schema-id": self.schema_id(),
         });
-        if let Some(parent) = &parent {
+        if let Some(parent) = parent {
             snapshot["parent-snapshot-id"] = parent["snapshot-id"].clone();
         }
-        push(&mut self.json, "snapshots", snapshot);
-        push(&mut self.json, "snapshot-log", json!({"timestamp-ms": now_ms, "snapshot-id": new.id}));
-        self.json["current-snapshot-id"] = new.id.into();
-        self.json["last-sequence-number"] = sequence.into();
-        self.json["refs"]["main"]["snapshot-id"] = new.id.into();
-        self.json["refs"]["main"]["type"] = "branch".into();
+        snapshot
     }
 
-    /// Removes snapshots older than `kept`, apart from the heads of branches and from tags.
-    pub(super) fn expire(&mut self, kept: Duration, now_ms: i64) {
+    /// Returns the snapshots older than `kept`, apart from the head of each branch and from tags.
+    pub(super) fn expired(&self, kept: Duration, now_ms: i64) -> Vec<i64> {
         let oldest = now_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         let heads: Vec<_> = self.json["refs"]
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(_, head)| head["snapshot-id"].clone())
+            .map(|(_, head)| &head["snapshot-id"])
             .collect();
-        let is_kept = |snapshot: &Json| {
-            snapshot["timestamp-ms"].as_i64().is_none_or(|at| at >= oldest)
-                || heads.contains(&snapshot["snapshot-id"])
+        let is_expired = |snapshot: &&Json| {
+            snapshot["timestamp-ms"].as_i64().is_some_and(|at| at < oldest)
+                && !heads.contains(&&snapshot["snapshot-id"])
         };
-        let (kept, expired): (Vec<_>, Vec<_>) = self.list("snapshots").iter().cloned().partition(is_kept);
-        if expired.is_empty() {
-            return;
+        let expired = self.snapshots().iter().filter(is_expired);
+        expired.filter_map(|snapshot| snapshot["snapshot-id"].as_i64()).collect()
+    }
+
+    /// Applies an update of a commit.
+    pub(super) fn apply(&mut self, update: &Update) {
+        match update {
+            Update::AddSchema { schema, last_column_id } => {
+                push(&mut self.json, "schemas", schema.clone());
+                self.json["last-column-id"] = (*last_column_id).into();
+            }
+            Update::SetCurrentSchema { schema_id } => {
+                let id = if *schema_id == LAST_ADDED { self.last_schema() } else { *schema_id };
+                self.json["current-schema-id"] = id.into();
+            }
+            Update::AddSnapshot { snapshot } => {
+                self.json["last-sequence-number"] = snapshot["sequence-number"].clone();
+                push(&mut self.json, "snapshots", snapshot.clone());
+            }
+            Update::SetSnapshotRef { ref_name, kind, snapshot_id } => {
+                self.set_ref(ref_name, kind, *snapshot_id);
+            }
+            Update::SetProperties { updates } => {
+                updates.iter().for_each(|(key, value)| {
+                    self.json["properties"][key] = Json::from(value.as_str());
+                });
+            }
+            Update::RemoveProperties { removals } => {
+                if let Some(properties) = self.json["properties"].as_object_mut() {
+                    removals.iter().for_each(|key| drop(properties.remove(key)));
+                }
+            }
+            Update::RemoveSnapshots { snapshot_ids } => self.remove_snapshots(snapshot_ids),
         }
-        let is_expired = |id: &Json| expired.iter().any(|snapshot| snapshot["snapshot-id"] == *id);
+    }
+
+    fn set_ref(&mut self, name: &str, kind: &str, id: i64) {
+        self.json["refs"][name]["snapshot-id"] = id.into();
+        self.json["refs"][name]["type"] = kind.into();
+        if name == MAIN {
+            let snapshot = self.snapshots().iter().find(|snapshot| snapshot["snapshot-id"] == id);
+            let time = snapshot.map_or(Json::Null, |snapshot| snapshot["timestamp-ms"].clone());
+            push(&mut self.json, "snapshot-log", json!({"timestamp-ms": time, "snapshot-id": id}));
+            self.json["current-snapshot-id"] = id.into();
+        }
+    }
+
+    fn remove_snapshots(&mut self, ids: &[i64]) {
+        let is_removed = |entry: &Json| entry["snapshot-id"].as_i64().is_some_and(|id| ids.contains(&id));
         // The log of snapshots has no holes: it begins after the last entry whose snapshot is gone.
         let log = self.list("snapshot-log");
-        let first =
-            log.iter().rposition(|entry| is_expired(&entry["snapshot-id"])).map_or(0, |last| last + 1);
+        let first = log.iter().rposition(is_removed).map_or(0, |last| last + 1);
         let log = log.get(first..).unwrap_or_default().to_vec();
         self.json["snapshot-log"] = Json::from(log);
-        for key in ["statistics", "partition-statistics"] {
-            let rest: Vec<_> =
-                self.list(key).iter().filter(|entry| !is_expired(&entry["snapshot-id"])).cloned().collect();
-            if self.json.get(key).is_some() {
-                self.json[key] = Json::from(rest);
+        for key in ["snapshots", "statistics", "partition-statistics"] {
+            if let Some(entries) = self.json[key].as_array_mut() {
+                entries.retain(|entry| !is_removed(entry));
             }
         }
-        self.json["snapshots"] = Json::from(kept);
     }
 
     /// Notes the metadata file from which this one was made, and the time.
@@ -316,6 +374,18 @@ fn push(json: &mut Json, key: &str, item: Json) {
     }
 }
 
+/// Returns the largest id of a field of a schema, and of the elements of its lists.
+fn last_id(schema: &Json) -> i64 {
+    let fields = schema["fields"].as_array().into_iter().flatten();
+    let ids = fields.flat_map(|field| [field["id"].as_i64(), field["type"]["element-id"].as_i64()]);
+    ids.flatten().max().unwrap_or_default()
+}
+
+/// Returns a part of a name that no other file has.
+pub(super) fn unique() -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(random()).into_uuid()
+}
+
 /// Returns random bytes. Without any, the name of a file may be taken, and the commit is tried again.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -328,6 +398,7 @@ mod tests {
     use tollgate_log::{ColumnType, ElementType};
 
     use super::*;
+    use crate::iceberg::change::Change;
 
     fn column(name: &str, kind: ColumnType) -> TableColumn {
         TableColumn { name: name.to_owned(), kind }
@@ -335,7 +406,22 @@ mod tests {
 
     fn table() -> Metadata {
         let columns = [column("a", ColumnType::Int), column(TIME_COLUMN, ColumnType::Timestamp)];
-        Metadata::new("file:///lake/n/t", &columns, Partition::Day, 5)
+        let new = NewTable::new("file:///lake/n/t".to_owned(), &columns, Partition::Day, "s");
+        Metadata::new(&new, 5)
+    }
+
+    fn change(table: &mut Metadata, change: impl FnOnce(&mut Change)) {
+        let mut made = Change::new(table);
+        change(&mut made);
+        made.commit.updates.iter().for_each(|update| table.apply(update));
+    }
+
+    fn append(table: &mut Metadata, id: i64, now_ms: i64) {
+        change(table, |change| change.append(&snapshot(id), ("p", "1"), now_ms));
+    }
+
+    fn expire(table: &mut Metadata, kept: Duration, now_ms: i64) {
+        change(table, |change| change.expire(kept, now_ms));
     }
 
     fn snapshot(id: i64) -> NewSnapshot {
@@ -356,7 +442,7 @@ mod tests {
         let list = column("l", ColumnType::Array(ElementType::Text));
         let wanted = [column("a", ColumnType::Int), list.clone()];
         assert_eq!(table.ids_of(&wanted), Ok(None));
-        table.add_columns(&wanted);
+        change(&mut table, |change| change.add_columns(&wanted));
         let ids = table.ids_of(&wanted).unwrap().unwrap();
         assert_eq!((ids["a"].id, ids["l"]), (1, super::super::types::FieldId { id: 3, element: Some(4) }));
         assert_eq!(table.schema()["schema-id"], 1);
@@ -371,7 +457,7 @@ mod tests {
     fn a_snapshot_has_the_totals_of_all_before_it() {
         let mut table = table();
         for id in 1..=3 {
-            table.append(&snapshot(id), 10 * id);
+            append(&mut table, id, 10 * id);
             table.follow("m", 10 * id);
         }
         let last = table.snapshot().unwrap();
@@ -381,25 +467,25 @@ mod tests {
             (&json!("6"), &json!("s"))
         );
         assert_eq!((table.updated_ms(), table.last_sequence()), (30, 3));
-        assert_eq!(Metadata::read(&table.to_bytes()), Ok(table));
+        assert_eq!(Metadata::read(table.json.clone()), Ok(table));
     }
 
     #[test]
     fn old_snapshots_expire_without_heads_and_tags() {
         let mut table = table();
         for id in 1..=5 {
-            table.append(&snapshot(id), 1_000 * id);
+            append(&mut table, id, 1_000 * id);
         }
         table.json["refs"]["tag"] = json!({"snapshot-id": 1, "type": "tag"});
         table.json["statistics"] = json!([{"snapshot-id": 2, "statistics-path": "p"}]);
-        table.expire(Duration::from_millis(1_500), 5_000);
+        expire(&mut table, Duration::from_millis(1_500), 5_000);
         let ids: Vec<_> = table.snapshots().iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
         assert_eq!(ids, [1, 4, 5]);
         let log: Vec<_> =
             table.list("snapshot-log").iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
         assert_eq!((log, table.list("statistics").len()), (vec![4, 5], 0));
         // The current snapshot stays at any age.
-        table.expire(Duration::ZERO, 100_000);
+        expire(&mut table, Duration::ZERO, 100_000);
         assert_eq!(table.snapshots().len(), 2);
         assert_eq!(table.snapshot().unwrap()["snapshot-id"], 5);
     }
@@ -418,7 +504,7 @@ mod tests {
     fn another_format_version_is_refused_with_both_versions() {
         let mut table = table();
         table.json["format-version"] = 3.into();
-        let reason = Metadata::read(&table.to_bytes()).unwrap_err();
+        let reason = Metadata::read(table.json).unwrap_err();
         assert_eq!(reason, "has format version 3, this program writes version 2");
     }
 }

@@ -7,12 +7,17 @@
 //! | [`avro`], [`manifest`], [`metrics`] | which data files a snapshot has, with their counts and bounds |
 //! | [`fence`], [`settled`] | which loads a table has |
 //! | [`catalog`], [`warehouse`] | the services that a table needs |
+//! | [`commit`], [`change`] | a change of a table: requirements and updates |
+//! | [`file_catalog`] | a catalog that keeps only the address of each metadata file |
 //! | [`tables`] | creates tables, adds columns, appends files |
 //! | [`sweep`] | removes files that no snapshot needs |
 
 mod avro;
 mod catalog;
+mod change;
+mod commit;
 mod fence;
+mod file_catalog;
 mod folder;
 mod manifest;
 mod metadata;
@@ -27,7 +32,9 @@ mod warehouse;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, TableName};
+pub use catalog::{Catalog, CatalogTable, NewTable, TableName};
+pub use commit::{Requirement, TableCommit, Update};
+pub use file_catalog::{FileCatalog, Locations};
 pub use folder::FolderObjects;
 pub use metrics::FileMetrics;
 pub use partition::TIME_COLUMN;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::catalog::TableName;
+use super::catalog::{CatalogTable, TableName};
 use super::manifest::read_manifest;
 use super::settled::Settled;
 use super::tables::{Loaded, Tables};
@@ -38,13 +38,13 @@ impl Tables {
         age: Duration,
         settled: &mut dyn Settled,
     ) -> Result<u64, LakeError> {
-        let Some(Loaded { folder, metadata, .. }) = self.load(name)? else { return Ok(0) };
-        if !metadata.is_of(&self.options.sink) {
+        let Some(Loaded { folder, table }) = self.load(name)? else { return Ok(0) };
+        if !table.metadata.is_of(&self.options.sink) {
             return Ok(0);
         }
         // The files are listed first. A file that a later commit adds is then in the metadata.
         let found = self.objects.walk(&format!("{folder}/"))?;
-        let Some(table) = self.load(name)? else { return Ok(0) };
+        let Some(Loaded { table, .. }) = self.load(name)? else { return Ok(0) };
         let Some(needed) = self.needed_files(&table)? else { return Ok(0) };
         let mut removed = 0;
         for object in found {
@@ -65,14 +65,14 @@ impl Tables {
 
     /// Returns the names of all files that the snapshots of a table need. `None`: one of them has an address
     /// that this program cannot read, so it may be any file.
-    fn needed_files(&self, table: &Loaded) -> Result<Option<BTreeSet<String>>, LakeError> {
+    fn needed_files(&self, table: &CatalogTable) -> Result<Option<BTreeSet<String>>, LakeError> {
         let mut needed = BTreeSet::new();
         let mut is_complete = true;
         let mut add = |address: &str| match name_at(&*self.objects, address) {
             Some(name) => drop(needed.insert(name)),
             None => is_complete = false,
         };
-        add(&table.location);
+        table.location.iter().for_each(|address| add(address));
         table.metadata.addresses().iter().for_each(|address| add(address));
         let lists =
             table.metadata.snapshots().iter().filter_map(|snapshot| snapshot["manifest-list"].as_str());

@@ -5,20 +5,22 @@
 //! old view of the table is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_log::Sequence;
 use tollgate_value::Date;
 
-use super::catalog::{Catalog, TableName};
+use super::catalog::{Catalog, CatalogTable, NewTable, TableName};
+use super::change::Change;
 use super::fence::{Fence, FencedLoad, last_of, positions_of};
 use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
-use super::metadata::{Metadata, NewSnapshot, SINK, random};
+use super::metadata::{Metadata, NewSnapshot, SINK, random, unique};
 use super::metrics::FileMetrics;
 use super::partition::{Spec, TIME_COLUMN};
 use super::settled::Settled;
 use super::types::{FieldIds, TableColumn};
-use super::warehouse::{Objects, address_of, name_at};
+use super::warehouse::{Objects, address_of, name_at, needed};
 use crate::error::LakeError;
 use crate::names::{LoadName, table_folder};
 use crate::partition::Partition;
@@ -61,7 +63,7 @@ pub struct FileFacts {
 
 /// The tables of one sink.
 pub struct Tables {
-    pub(super) objects: Box<dyn Objects>,
+    pub(super) objects: Arc<dyn Objects>,
     pub(super) catalog: Box<dyn Catalog>,
     pub(super) options: TableOptions,
     /// The ids of all columns that were asked for, by table.
@@ -72,8 +74,7 @@ pub struct Tables {
 
 /// A table at one version.
 pub(super) struct Loaded {
-    pub(super) location: String,
-    pub(super) metadata: Metadata,
+    pub(super) table: CatalogTable,
     /// Name of its folder in the warehouse.
     pub(super) folder: String,
 }
@@ -86,7 +87,7 @@ pub(crate) fn folder_of(namespace: &str, table: &str) -> String {
 impl Tables {
     /// Creates the tables of a sink. Reads nothing.
     pub fn new(
-        objects: Box<dyn Objects>,
+        objects: Arc<dyn Objects>,
         catalog: Box<dyn Catalog>,
         options: TableOptions,
         clock: fn() -> i64,
@@ -109,28 +110,17 @@ impl Tables {
 
     /// Loads a table as it is now.
     pub(super) fn load(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
-        let Some(location) = self.catalog.location(name)? else { return Ok(None) };
-        let refused = |reason: String| LakeError::Table { table: name.to_string(), reason };
-        let outside = |address: &str| {
-            refused(format!("is at {address}, outside of the warehouse {}: move it", self.objects.address()))
-        };
-        let object = name_at(&*self.objects, &location).ok_or_else(|| outside(&location))?;
-        let bytes = self.needed(&object)?;
-        let metadata = Metadata::read(&bytes).map_err(refused)?;
-        let folder =
-            name_at(&*self.objects, metadata.address()).ok_or_else(|| outside(metadata.address()))?;
-        Ok(Some(Loaded { location, metadata, folder: folder.trim_end_matches('/').to_owned() }))
-    }
-
-    pub(super) fn needed(&self, object: &str) -> Result<Vec<u8>, LakeError> {
-        let missing = || LakeError::call("find", object)(std::io::Error::from(std::io::ErrorKind::NotFound));
-        self.objects.read(object)?.ok_or_else(missing)
+        let Some(table) = self.catalog.load(name)? else { return Ok(None) };
+        let address = table.metadata.address();
+        let folder = name_at(&*self.objects, address)
+            .ok_or_else(|| LakeError::outside(name, address, self.objects.address()))?;
+        Ok(Some(Loaded { folder: folder.trim_end_matches('/').to_owned(), table }))
     }
 
     /// Reads a file that metadata names.
     pub(super) fn needed_at(&self, address: &str) -> Result<Vec<u8>, LakeError> {
         match name_at(&*self.objects, address) {
-            Some(object) => self.needed(&object),
+            Some(object) => needed(&*self.objects, &object),
             None => Err(LakeError::Text {
                 name: address.to_owned(),
                 reason: format!("outside of the warehouse {}", self.objects.address()),
@@ -145,21 +135,6 @@ impl Tables {
         Ok(address_of(&*self.objects, &object))
     }
 
-    fn store_metadata(&self, folder: &str, version: u64, metadata: &Metadata) -> Result<String, LakeError> {
-        self.store(folder, &format!("{version:05}-{}.metadata.json", unique()), &metadata.to_bytes())
-    }
-
-    /// Stores the next version of a table, and commits it. Returns false if the table has moved on.
-    fn commit(&mut self, name: &TableName, old: &Loaded, mut new: Metadata) -> Result<bool, LakeError> {
-        let now_ms = self.now_ms();
-        if let Some(kept) = self.options.snapshots_kept {
-            new.expire(kept, now_ms);
-        }
-        new.follow(&old.location, now_ms);
-        let address = self.store_metadata(&old.folder, version_of(&old.location) + 1, &new)?;
-        self.catalog.replace(name, &old.location, &address)
-    }
-
     /// Makes a table with these columns, or adds the columns that it lacks. Returns the ids of the columns.
     ///
     /// # Errors
@@ -172,13 +147,10 @@ impl Tables {
         }
         let name = self.table(table);
         for _ in 0..TRIES_MAX {
-            let Some(found) = self.load(&name)? else {
-                let folder = folder_of(&self.options.namespace, table);
-                let address = address_of(&*self.objects, &folder);
-                let mut metadata = Metadata::new(&address, columns, self.options.partition, self.now_ms());
-                metadata.set_property(SINK, &self.options.sink);
-                let location = self.store_metadata(&folder, 0, &metadata)?;
-                self.catalog.add(&name, &location)?;
+            let Some(Loaded { table: found, .. }) = self.load(&name)? else {
+                let location = address_of(&*self.objects, &folder_of(&self.options.namespace, table));
+                let new = NewTable::new(location, columns, self.options.partition, &self.options.sink);
+                self.catalog.create(&name, &new)?;
                 continue;
             };
             let ids = found.metadata.ids_of(columns).map_err(|(column, found, wanted)| {
@@ -188,9 +160,9 @@ impl Tables {
                 self.known.entry(table.to_owned()).or_default().extend(ids);
                 return Ok(self.known.get(table).cloned().unwrap_or_default());
             }
-            let mut changed = found.metadata.clone();
-            changed.add_columns(columns);
-            self.commit(&name, &found, changed)?;
+            let mut change = Change::new(&found.metadata);
+            change.add_columns(columns);
+            self.catalog.commit(&name, &found, &change.commit)?;
         }
         Err(busy(&name))
     }
@@ -234,39 +206,50 @@ impl Tables {
                     std::io::ErrorKind::NotFound,
                 )));
             };
-            match load.check(found.metadata.property(&load.key)) {
+            let metadata = &found.table.metadata;
+            match load.check(metadata.property(&load.key)) {
                 Fence::Passed => return Ok(()),
                 Fence::Other(position) => return Err(decided_otherwise(&name, load, &position)),
                 // The table was read before. If the load is settled later, the commit loses its race.
                 Fence::Free if settled.has(load.load)? => return Ok(()),
                 Fence::Free => {}
             }
-            let mut new = found.metadata.clone();
             let snapshot = self.snapshot(&name, &found, load, files)?;
-            new.append(&snapshot, self.now_ms().max(found.metadata.updated_ms()));
-            self.forget_settled(&mut new, settled)?;
-            new.set_property(&load.key, &load.value);
-            if self.commit(&name, &found, new)? {
+            let now_ms = self.now_ms().max(metadata.updated_ms());
+            let mut change = Change::new(metadata);
+            change.append(&snapshot, (&load.key, &load.value), now_ms);
+            change.remove_properties(self.settled_positions(metadata, &load.key, settled)?);
+            if let Some(kept) = self.options.snapshots_kept {
+                change.expire(kept, now_ms);
+            }
+            if self.catalog.commit(&name, &found.table, &change.commit)? {
                 return Ok(());
             }
         }
         Err(busy(&name))
     }
 
-    /// Removes the positions of logs whose loads are settled, if there are many.
-    fn forget_settled(&self, metadata: &mut Metadata, settled: &mut dyn Settled) -> Result<(), LakeError> {
+    /// Returns the positions of logs whose loads are settled, if there are many. The position `key` stays.
+    fn settled_positions(
+        &self,
+        metadata: &Metadata,
+        key: &str,
+        settled: &mut dyn Settled,
+    ) -> Result<Vec<String>, LakeError> {
         let prefix = positions_of(&self.options.sink);
         let positions = metadata.properties_below(&prefix);
+        let mut removals = Vec::new();
         if positions.len() < POSITIONS_MAX {
-            return Ok(());
+            return Ok(removals);
         }
         for (log, value) in positions {
             let Some((id, last)) = log.parse().ok().zip(last_of(&value)) else { continue };
-            if settled.is_past(id, Sequence(last))? {
-                metadata.remove_property(&format!("{prefix}{log}"));
+            let name = format!("{prefix}{log}");
+            if name != key && settled.is_past(id, Sequence(last))? {
+                removals.push(name);
             }
         }
-        Ok(())
+        Ok(removals)
     }
 
     /// Stores the manifest and the manifest list of a snapshot that adds these files.
@@ -280,21 +263,21 @@ impl Tables {
         let refused = |reason: String| LakeError::Table { table: name.to_string(), reason };
         let time = TableColumn { name: TIME_COLUMN.to_owned(), kind: tollgate_log::ColumnType::Timestamp };
         let time =
-            table.metadata.ids_of(&[time]).ok().flatten().and_then(|ids| ids.get(TIME_COLUMN).copied());
+            table.table.metadata.ids_of(&[time]).ok().flatten().and_then(|ids| ids.get(TIME_COLUMN).copied());
         let time =
             time.ok_or_else(|| refused(format!("has no column {TIME_COLUMN}: add it, timestamptz")))?;
-        let spec = Spec::read(table.metadata.spec(), time.id).map_err(refused)?;
+        let spec = Spec::read(table.table.metadata.spec(), time.id).map_err(refused)?;
         let files = files.iter().map(|file| self.data_file(file)).collect::<Result<Vec<_>, _>>()?;
         // Other implementations read the id as a signed number.
         let id = (u64::from_le_bytes(random()) >> 1).cast_signed();
         let manifest = format!("{}-m0.avro", unique());
         let address = address_of(&*self.objects, &format!("{}/metadata/{manifest}", table.folder));
-        let (bytes, entry) = write_manifest(&files, (id, &address), table.metadata.schema(), &spec);
+        let (bytes, entry) = write_manifest(&files, (id, &address), table.table.metadata.schema(), &spec);
         self.store(&table.folder, &manifest, &bytes)?;
         let mut entries = vec![entry];
-        entries.extend(self.manifests(&table.metadata)?);
-        let parent = table.metadata.snapshot().and_then(|parent| parent["snapshot-id"].as_i64());
-        let bytes = write_list(&entries, (id, parent, table.metadata.last_sequence() + 1));
+        entries.extend(self.manifests(&table.table.metadata)?);
+        let parent = table.table.metadata.snapshot().and_then(|parent| parent["snapshot-id"].as_i64());
+        let bytes = write_list(&entries, (id, parent, table.table.metadata.last_sequence() + 1));
         let list = self.store(&table.folder, &format!("snap-{id}-{}.avro", unique()), &bytes)?;
         Ok(NewSnapshot {
             id,
@@ -341,7 +324,7 @@ impl Tables {
         let name = self.table(table);
         let Some(found) = self.load(&name)? else { return Ok(Vec::new()) };
         let mut files = Vec::new();
-        for manifest in self.manifests(&found.metadata)? {
+        for manifest in self.manifests(&found.table.metadata)? {
             if manifest.has_deletes() {
                 let reason = "has files of deleted rows: rewrite its data files, then try again".to_owned();
                 return Err(LakeError::Table { table: name.to_string(), reason });
@@ -371,16 +354,4 @@ fn busy(name: &TableName) -> LakeError {
     LakeError::call("commit to", &name.to_string())(std::io::Error::other(format!(
         "other programs committed first, {TRIES_MAX} times"
     )))
-}
-
-/// Returns the version in the name of a metadata file.
-fn version_of(location: &str) -> u64 {
-    let file = location.rsplit('/').next().unwrap_or_default();
-    let digits = file.trim_start_matches('v').split(|letter: char| !letter.is_ascii_digit()).next();
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
-}
-
-/// Returns a part of a name that no other file has.
-fn unique() -> uuid::Uuid {
-    uuid::Builder::from_random_bytes(random()).into_uuid()
 }

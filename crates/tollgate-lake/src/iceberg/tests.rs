@@ -7,7 +7,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, LogId, Position, Schema, Sequence, Value};
 
-use super::{Catalog, FileFacts, FolderObjects, Objects, Settled, TableName, TableOptions, Tables};
+use super::{
+    FileCatalog, FileFacts, FolderObjects, Locations, Objects, Settled, TableName, TableOptions, Tables,
+};
 use crate::error::LakeError;
 use crate::folder::FolderPlace;
 use crate::names::LoadName;
@@ -48,7 +50,7 @@ fn away() -> LakeError {
     LakeError::call("reach", "the catalog")(std::io::Error::from(std::io::ErrorKind::TimedOut))
 }
 
-impl Catalog for MemoryCatalog {
+impl Locations for MemoryCatalog {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
         Ok(self.state().locations.get(table).cloned())
     }
@@ -136,7 +138,9 @@ impl Site {
             partition: Partition::Day,
             snapshots_kept: Some(Duration::from_secs(3_600)),
         };
-        Tables::new(Box::new(self.objects()), Box::new(self.catalog.clone()), options, now_ms)
+        let objects: Arc<dyn Objects> = Arc::new(self.objects());
+        let catalog = FileCatalog::new(Box::new(self.catalog.clone()), objects.clone(), now_ms);
+        Tables::new(objects, Box::new(catalog), options, now_ms)
     }
 
     /// Makes the file of a load, and gives it its name.
@@ -175,7 +179,7 @@ impl Site {
         let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
         let table = tables.load(&name).unwrap().unwrap();
         let rows =
-            table.metadata.snapshot().unwrap()["summary"]["total-records"].as_str().unwrap().to_owned();
+            table.table.metadata.snapshot().unwrap()["summary"]["total-records"].as_str().unwrap().to_owned();
         (files, rows)
     }
 }
@@ -315,7 +319,7 @@ fn positions_of_settled_logs_are_removed_and_their_loads_stay_in_the_table_once(
         loads.push((load, plan, files));
     }
     let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
-    let metadata = tables.load(&name).unwrap().unwrap().metadata;
+    let metadata = tables.load(&name).unwrap().unwrap().table.metadata;
     let positions = metadata.properties_below("tollgate.position.lake.");
     assert_eq!(positions.len(), 10, "{positions:?}");
     // A loader that slept since the first load finds it settled.

@@ -15,7 +15,7 @@ pub struct FoundObject {
 }
 
 /// Calls for whole objects of a folder or a store.
-pub trait Objects: Send {
+pub trait Objects: Send + Sync {
     /// Returns the address of the warehouse, as metadata has it: `file:///srv/lake`, `s3://bucket/prefix`.
     fn address(&self) -> &str;
 
@@ -48,6 +48,12 @@ pub trait Objects: Send {
     /// # Errors
     /// It is unknown whether the object is removed.
     fn remove(&self, name: &str) -> Result<(), LakeError>;
+}
+
+/// Reads an object that has to exist.
+pub(super) fn needed(objects: &dyn Objects, name: &str) -> Result<Vec<u8>, LakeError> {
+    let missing = || LakeError::call("find", name)(std::io::Error::from(std::io::ErrorKind::NotFound));
+    objects.read(name)?.ok_or_else(missing)
 }
 
 /// Returns the address of an object.

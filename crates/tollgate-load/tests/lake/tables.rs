@@ -1,8 +1,12 @@
 //! The tables of a catalog, as the tests read them: by the code of the crate, and by other engines.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value as Json;
-use tollgate_lake::iceberg::{Catalog, FolderObjects, FoundObject, Objects, TableName, TableOptions, Tables};
+use tollgate_lake::iceberg::{
+    FileCatalog, FolderObjects, FoundObject, Locations, Objects, TableName, TableOptions, Tables,
+};
 use tollgate_lake::{Created, LakeError, Partition};
 use tollgate_load::CatalogPlace;
 
@@ -11,7 +15,7 @@ use crate::readers::python;
 use crate::site::Site;
 
 /// A catalog that only finds tables.
-struct Locations(CatalogPlace);
+struct Found(CatalogPlace);
 
 /// Returns the location of the metadata of a table.
 pub(crate) fn location(catalog: &CatalogPlace, table: &str) -> Option<String> {
@@ -34,7 +38,7 @@ pub(crate) fn location(catalog: &CatalogPlace, table: &str) -> Option<String> {
     }
 }
 
-impl Catalog for Locations {
+impl Locations for Found {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
         Ok(location(&self.0, &table.table))
     }
@@ -100,9 +104,10 @@ pub(crate) fn files(site: &Site, catalog: &CatalogPlace, table: &str) -> Vec<Str
         partition: Partition::Day,
         snapshots_kept: None,
     };
-    let objects = Mirror { folder: FolderObjects::new(&site.lake()), address: address(site) };
-    let locations = Locations(catalog.clone());
-    let mut files = Tables::new(Box::new(objects), Box::new(locations), options, || 0).files(table).unwrap();
+    let objects: Arc<dyn Objects> =
+        Arc::new(Mirror { folder: FolderObjects::new(&site.lake()), address: address(site) });
+    let catalog = FileCatalog::new(Box::new(Found(catalog.clone())), objects.clone(), || 0);
+    let mut files = Tables::new(objects, Box::new(catalog), options, || 0).files(table).unwrap();
     files.sort();
     files
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tollgate_lake::LakeError;
-use tollgate_lake::iceberg::{Catalog, TableName};
+use tollgate_lake::iceberg::{Locations, TableName};
 use tollgate_log::{DiskStorage, make_folder};
 
 use crate::error::SinkError;
@@ -67,7 +67,7 @@ impl SqliteCatalog {
     }
 }
 
-impl Catalog for SqliteCatalog {
+impl Locations for SqliteCatalog {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
         self.run("find a table", |connection, catalog| {
             let row = params![catalog, table.namespace, table.table];

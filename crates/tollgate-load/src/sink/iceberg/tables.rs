@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_lake::iceberg::{Catalog, FileFacts, FolderObjects, Objects, TableOptions, Tables};
+use tollgate_lake::iceberg::{
+    Catalog, FileCatalog, FileFacts, FolderObjects, Locations, Objects, TableOptions, Tables,
+};
 use tollgate_lake::{
     GAPS, LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_gaps,
     table_columns_of_rejects,
@@ -37,10 +39,8 @@ fn now_ms() -> i64 {
 
 impl LakeTables {
     pub(in crate::sink) fn open(options: &IcebergOptions, sink: &str) -> Result<Self, SinkError> {
-        let catalog: Box<dyn Catalog> = match &options.catalog {
-            CatalogPlace::Sqlite(path) => Box::new(SqliteCatalog::new(path, &options.catalog_name)),
-            CatalogPlace::Postgres(url) => Box::new(PostgresCatalog::new(url, &options.catalog_name)),
-        };
+        let objects = objects(&options.files.place)?;
+        let catalog = catalog(options, &objects);
         let table_options = TableOptions {
             sink: sink.to_owned(),
             namespace: options.namespace.clone(),
@@ -48,7 +48,7 @@ impl LakeTables {
             snapshots_kept: options.snapshots_kept,
         };
         Ok(Self {
-            tables: Tables::new(objects(&options.files.place)?, catalog, table_options, now_ms),
+            tables: Tables::new(objects, catalog, table_options, now_ms),
             options: options.clone(),
             sink: sink.to_owned(),
             swept: None,
@@ -131,6 +131,14 @@ impl LakeTables {
     }
 }
 
+fn catalog(options: &IcebergOptions, objects: &Arc<dyn Objects>) -> Box<dyn Catalog> {
+    let locations: Box<dyn Locations> = match &options.catalog {
+        CatalogPlace::Sqlite(path) => Box::new(SqliteCatalog::new(path, &options.catalog_name)),
+        CatalogPlace::Postgres(url) => Box::new(PostgresCatalog::new(url, &options.catalog_name)),
+    };
+    Box::new(FileCatalog::new(locations, objects.clone(), now_ms))
+}
+
 /// Removes files that no snapshot needs, unless a loader of the sink did so in the last day.
 fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<u64, LakeError> {
     let note = ledger.note("swept");
@@ -146,13 +154,13 @@ fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<u64,
     Ok(removed)
 }
 
-fn objects(place: &LakePlace) -> Result<Box<dyn Objects>, SinkError> {
+fn objects(place: &LakePlace) -> Result<Arc<dyn Objects>, SinkError> {
     Ok(match place {
-        LakePlace::Folder(folder) => Box::new(FolderObjects::new(folder)),
+        LakePlace::Folder(folder) => Arc::new(FolderObjects::new(folder)),
         LakePlace::Objects(options) => {
             let store = ObjectStore::open((**options).clone(), Arc::new(Pacer::new(None)));
             let store = store.map_err(|error| LakeError::call("open", "the store")(error));
-            Box::new(StoreObjects::new(store.map_err(SinkError::lake("open the lake"))?, place.to_string()))
+            Arc::new(StoreObjects::new(store.map_err(SinkError::lake("open the lake"))?, place.to_string()))
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::ToSql;
 use tollgate_lake::LakeError;
-use tollgate_lake::iceberg::{Catalog, TableName};
+use tollgate_lake::iceberg::{Locations, TableName};
 
 use super::error::{Failure, at};
 use super::options::{PostgresOptions, PostgresUrl};
@@ -52,7 +52,7 @@ impl PostgresCatalog {
     }
 }
 
-impl Catalog for PostgresCatalog {
+impl Locations for PostgresCatalog {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
         self.run("find a table", |session, catalog| {
             let row: [&(dyn ToSql + Sync); 3] = [&catalog, &table.namespace, &table.table];

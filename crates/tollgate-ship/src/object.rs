@@ -16,6 +16,7 @@
 //!
 //! The crate `object_store` signs requests and finds credentials. The connections are in [`connector`].
 
+mod call_runtime;
 mod cloud;
 mod connect;
 mod connector;
@@ -29,6 +30,7 @@ mod pool;
 mod request_body;
 mod response_body;
 mod tables;
+mod web;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -39,13 +41,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use hyper::Uri;
 use object_store::path::Path as Key;
 use object_store::{
     Attribute, AttributeValue, Attributes, Error, GetOptions, GetResult, ObjectStore as Service,
     ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
-use tokio::runtime::{Builder, Runtime};
 use tollgate_log::{FILE_MODE, join_chain};
 use tollgate_tls::RootsError;
 
@@ -53,15 +53,17 @@ pub use cloud::CloudError;
 pub use files::{Content, ObjectText};
 pub use lifecycle::Lifecycle;
 pub use lifecycle_rules::{Expiry, ExpiryRule};
-pub use options::{Addressing, ObjectStoreOptions, PutChecksum, Secret};
+pub use options::{Addressing, AwsKeys, ObjectStoreOptions, PutChecksum, Secret};
 pub use place::{PlaceError, StorePlace, StoreService};
+pub use web::{AwsSigner, WebAnswer, WebClient, WebError, WebOptions, WebRequest};
 
 use crate::identity::SegmentIdentity;
 use crate::name::ObjectName;
 use crate::pace::Pacer;
 use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
+use call_runtime::CallRuntime;
 use cloud::RETRIES_MAX;
-use connect::{Dialer, Target};
+use connect::Dialer;
 use connector::Connector;
 use lifecycle::Bucket;
 
@@ -113,8 +115,7 @@ pub struct ObjectStore {
     /// The bucket, if its lifecycle rules can be read.
     bucket: Option<Bucket>,
     pacer: Arc<Pacer>,
-    /// `None` once the store is dropped.
-    runtime: Option<Runtime>,
+    calls: CallRuntime,
 }
 
 impl ObjectStore {
@@ -123,14 +124,11 @@ impl ObjectStore {
     /// # Errors
     /// The operator has to change the options, or a file that they name.
     pub fn open(options: ObjectStoreOptions, pacer: Arc<Pacer>) -> Result<Self, OpenError> {
-        let proxy = options.proxy.as_deref().map(proxy_of).transpose()?;
-        let dialer = Dialer::new(options.ca.as_deref(), proxy, options.timeout).map_err(OpenError::Roots)?;
+        let dialer = Dialer::new(options.ca.as_deref(), options.proxy.as_deref(), options.timeout)?;
         let connector = Connector::new(dialer, pacer.clone(), options.timeout);
         let (service, bucket) = cloud::open(&options, connector)?;
-        // The one blocking call is the resolution of names.
-        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
-        let runtime = runtime.map_err(OpenError::Runtime)?;
-        Ok(Self { options, service, bucket, pacer, runtime: Some(runtime) })
+        let calls = CallRuntime::new().map_err(OpenError::Runtime)?;
+        Ok(Self { options, service, bucket, pacer, calls })
     }
 
     /// Reads the rules by which the store deletes segments by their age alone. Needs a right of its own.
@@ -162,10 +160,7 @@ impl ObjectStore {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let failed = |reason: &str| StoreError::call(action, name)(ServiceError(reason.to_owned()));
-        let Some(runtime) = &self.runtime else { return Err(failed("it is closed")) };
-        let limit = self.time_of(bytes);
-        let done = runtime.block_on(async { tokio::time::timeout(limit, call).await });
-        done.unwrap_or_else(|_| Err(failed("the call timed out")))
+        self.calls.run(self.time_of(bytes), call).unwrap_or_else(|| Err(failed("the call timed out")))
     }
 
     /// Returns the longest time of a call.
@@ -246,15 +241,6 @@ impl ObjectStore {
     async fn get(&self, action: &'static str, name: &str) -> Result<Option<GetResult>, StoreError> {
         let key = self.key(name)?;
         found(self.service.get(&key).await).map_err(failed(action, name))
-    }
-}
-
-impl Drop for ObjectStore {
-    fn drop(&mut self) {
-        // The drop of a runtime on a thread of another event loop would panic.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -432,24 +418,16 @@ fn found<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> 
 
 /// Returns a function that wraps an error of the service.
 fn failed(action: &'static str, name: &str) -> impl FnOnce(Error) -> StoreError {
-    move |error| {
-        // The text of each of these errors contains the texts of its sources.
-        let mut text: String =
-            error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if text.len() > ERROR_BYTES_MAX {
-            text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
-            text.push_str("...");
-        }
-        StoreError::call(action, name)(ServiceError(text))
-    }
+    // The text of each of these errors contains the texts of its sources.
+    move |error| StoreError::call(action, name)(ServiceError(shown(&error.to_string())))
 }
 
-fn proxy_of(text: &str) -> Result<Target, OpenError> {
-    let uri = text.parse::<Uri>().ok().filter(|uri| {
-        let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-        !has_user && matches!(uri.path(), "" | "/") && uri.query().is_none()
-    });
-    let target = uri.and_then(|uri| Target::of(&uri).ok()).filter(|target| !target.is_tls);
-    let shown = text.rsplit('@').next().unwrap_or_default();
-    target.ok_or_else(|| OpenError::Proxy { proxy: shown.to_owned() })
+/// Returns the text of an error on one line, with at most `ERROR_BYTES_MAX` bytes.
+pub(crate) fn shown(text: &str) -> String {
+    let mut text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.len() > ERROR_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
 }

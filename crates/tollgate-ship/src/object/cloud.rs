@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
+use object_store::aws::{
+    AmazonS3Builder, AmazonS3ConfigKey, AwsCredentialProvider, Checksum, S3ConditionalPut,
+};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder, split_sas};
 use object_store::client::HttpClient;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -14,7 +16,7 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use super::connect::Target;
 use super::connector::Connector;
 use super::lifecycle::Bucket;
-use super::options::{Addressing, ObjectStoreOptions, PutChecksum, Secret};
+use super::options::{Addressing, AwsKeys, ObjectStoreOptions, PutChecksum, Secret};
 use super::place::StoreService;
 
 /// Maximum number of tries of one call after the first try. The caller repeats the call without end, with
@@ -134,29 +136,7 @@ fn retries() -> RetryConfig {
 }
 
 fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Opened, CloudError> {
-    let mut builder = AmazonS3Builder::new();
-    let has_keys = options.access_key.is_some() || options.secret_key.is_some();
-    if !has_keys && options.session_token.is_some() {
-        return Err(CloudError::Credentials("session_token needs access_key and secret_key"));
-    }
-    for (key, value) in environment("AWS_", &AWS_KEYS) {
-        let is_region = matches!(key, AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion);
-        if is_region || !has_keys {
-            builder = builder.with_config(key, value);
-        }
-    }
-    if has_keys {
-        let (Some(access), Some(secret)) = (&options.access_key, &options.secret_key) else {
-            return Err(CloudError::Credentials("access_key and secret_key need each other"));
-        };
-        builder = builder.with_access_key_id(access).with_secret_access_key(secret.reveal());
-    }
-    if let Some(token) = &options.session_token {
-        builder = builder.with_token(token.reveal());
-    }
-    if let Some(region) = &options.region {
-        builder = builder.with_region(region);
-    }
+    let mut builder = with_keys(&options.aws_keys())?;
     let bucket = &options.place.bucket;
     let is_virtual = options.addressing == Addressing::VirtualHost;
     if let Some(endpoint) = &options.endpoint {
@@ -184,6 +164,44 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Opened,
         .map_err(refused)?;
     let bucket = Bucket { client, credentials: store.credentials().clone(), region, address };
     Ok((Arc::new(store), Some(bucket)))
+}
+
+/// Returns a builder with keys and region, from the options or else from the environment.
+fn with_keys(keys: &AwsKeys) -> Result<AmazonS3Builder, CloudError> {
+    let mut builder = AmazonS3Builder::new();
+    let has_keys = keys.access_key.is_some() || keys.secret_key.is_some();
+    if !has_keys && keys.session_token.is_some() {
+        return Err(CloudError::Credentials("session_token needs access_key and secret_key"));
+    }
+    for (key, value) in environment("AWS_", &AWS_KEYS) {
+        let is_region = matches!(key, AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion);
+        if is_region || !has_keys {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if has_keys {
+        let (Some(access), Some(secret)) = (&keys.access_key, &keys.secret_key) else {
+            return Err(CloudError::Credentials("access_key and secret_key need each other"));
+        };
+        builder = builder.with_access_key_id(access).with_secret_access_key(secret.reveal());
+    }
+    if let Some(token) = &keys.session_token {
+        builder = builder.with_token(token.reveal());
+    }
+    Ok(match &keys.region {
+        Some(region) => builder.with_region(region),
+        None => builder,
+    })
+}
+
+/// Returns the keys that sign requests to a service of AWS.
+pub(super) fn aws_credentials(
+    keys: &AwsKeys,
+    connector: Connector,
+) -> Result<AwsCredentialProvider, CloudError> {
+    // The crate makes credentials only for a bucket. No request goes there.
+    let builder = with_keys(keys)?.with_bucket_name("none").with_retry(retries());
+    Ok(builder.with_http_connector(connector).build().map_err(refused)?.credentials().clone())
 }
 
 /// Returns the address of a bucket, as the crate makes it.

@@ -16,7 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tollgate_tls::{RootsError, Trust, Verifier};
+use tollgate_tls::{Trust, Verifier};
+
+use super::OpenError;
 
 /// Longest time to connect to a metadata service. A machine outside of a cloud has no such service, so the
 /// wait must be short.
@@ -90,13 +92,11 @@ impl Dialer {
     /// Reads the trusted authorities.
     ///
     /// # Errors
-    /// There are no authorities, or the file has an invalid one.
-    pub(super) fn new(
-        ca: Option<&Path>,
-        proxy: Option<Target>,
-        timeout: Duration,
-    ) -> Result<Self, RootsError> {
-        let config = Arc::new(Verifier::new(ca, Trust::Host)?).client()?.with_no_client_auth();
+    /// There are no authorities, the file has an invalid one, or the text of the proxy is no address.
+    pub(super) fn new(ca: Option<&Path>, proxy: Option<&str>, timeout: Duration) -> Result<Self, OpenError> {
+        let proxy = proxy.map(proxy_of).transpose()?;
+        let verifier = Verifier::new(ca, Trust::Host).map_err(OpenError::Roots)?;
+        let config = Arc::new(verifier).client().map_err(OpenError::Roots)?.with_no_client_auth();
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxy, timeout })
     }
 
@@ -192,6 +192,16 @@ fn may_be_plain(address: IpAddr) -> bool {
             address.is_loopback() || address.is_unicast_link_local() || METADATA_V6.contains(&address)
         }
     }
+}
+
+fn proxy_of(text: &str) -> Result<Target, OpenError> {
+    let uri = text.parse::<Uri>().ok().filter(|uri| {
+        let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        !has_user && matches!(uri.path(), "" | "/") && uri.query().is_none()
+    });
+    let target = uri.and_then(|uri| Target::of(&uri).ok()).filter(|target| !target.is_tls);
+    let shown = text.rsplit('@').next().unwrap_or_default();
+    target.ok_or_else(|| OpenError::Proxy { proxy: shown.to_owned() })
 }
 
 fn invalid(reason: &'static str) -> io::Error {

@@ -108,7 +108,30 @@ pub struct ObjectStoreOptions {
     pub timeout: Duration,
 }
 
+/// Keys of AWS. Without a pair of keys, the environment is read, and then the machine is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AwsKeys {
+    /// The region. `None`: the environment, else `us-east-1`.
+    pub region: Option<String>,
+    /// The id of the access key.
+    pub access_key: Option<String>,
+    /// The secret access key.
+    pub secret_key: Option<Secret>,
+    /// The token of temporary keys.
+    pub session_token: Option<Secret>,
+}
+
 impl ObjectStoreOptions {
+    /// Returns the keys of AWS.
+    pub fn aws_keys(&self) -> AwsKeys {
+        AwsKeys {
+            region: self.region.clone(),
+            access_key: self.access_key.clone(),
+            secret_key: self.secret_key.clone(),
+            session_token: self.session_token.clone(),
+        }
+    }
+
     /// Returns the defaults for a place.
     pub fn new(place: StorePlace) -> Self {
         Self {

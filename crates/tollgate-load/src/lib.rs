@@ -50,10 +50,10 @@ pub use query::{
 pub use tollgate_lake::Partition;
 
 pub use sink::{
-    CatalogPlace, DeclaredStreams, Duplicates, IcebergOptions, ItemRow, KafkaOptions, LakePlace, LoadExtent,
-    LoadFrom, LostTable, ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl, ReadItem, Retried,
-    RowFormat, STREAM_UNKNOWN, Sink, SinkKind, SinkOptions, StreamTallies, TableName, Taken, Tally,
-    TopicReport, hide_password, topic_reports,
+    CatalogPlace, ClientCredentials, DeclaredStreams, Duplicates, IcebergOptions, ItemRow, KafkaOptions,
+    LakePlace, LoadExtent, LoadFrom, LostTable, ParquetOptions, PlannedLoad, PostgresOptions, PostgresUrl,
+    ReadItem, RestAuth, RestOptions, Retried, RowFormat, STREAM_UNKNOWN, SigV4, Sink, SinkKind, SinkOptions,
+    StreamTallies, TableName, Taken, Tally, TopicReport, hide_password, topic_reports,
 };
 pub use topic::{
     PartitionAccount, SentAccount, TopicAudit, TopicLoadCounts, TopicLoadOptions, TopicLoader, audit_topics,

@@ -30,7 +30,7 @@ pub(crate) use contract::TopicSink;
 pub use contract::{LoadExtent, PlannedLoad, Sink};
 pub use declared::DeclaredStreams;
 pub use duplicates::Duplicates;
-pub use iceberg::{CatalogPlace, IcebergOptions};
+pub use iceberg::{CatalogPlace, ClientCredentials, IcebergOptions, RestAuth, RestOptions, SigV4};
 pub use json::ItemRow;
 pub use kafka::{KafkaOptions, RowFormat, TopicReport, topic_reports};
 pub(crate) use kafka::{RowHead, SentCounts, TopicSchemas, read_sent};

@@ -9,12 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use tollgate_load::{
-    CatalogPlace, IcebergOptions, LoadOptions, Loader, ParquetOptions, SinkKind, SinkOptions,
+    CatalogPlace, IcebergOptions, LoadOptions, Loader, ParquetOptions, RestOptions, SinkKind, SinkOptions,
 };
 use tollgate_log::DiskStorage;
 
 use crate::iceberg;
 use crate::logs::PATIENCE;
+use crate::rest;
 use crate::site::Site;
 
 /// Names the folder of the site for the process that loads.
@@ -26,6 +27,8 @@ const ROWS: i64 = 400;
 const CALLS: &str = "renameat2,fsync,mkdir,openat,write,unlinkat";
 /// System calls of a catalog of SQLite.
 const CATALOG_CALLS: &str = "pwrite64,unlink";
+/// System calls of a REST catalog.
+const REST_CALLS: &str = "connect,writev,recvfrom";
 
 fn number_of(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -60,8 +63,10 @@ fn start(site: &Site, kill: Option<(&str, u64)>) -> Child {
 }
 
 fn spawn(command: &mut Command, site: &Site) -> Child {
-    if let Some(CatalogPlace::Sqlite(path)) = &site.catalog {
-        command.env(CATALOG, path);
+    match &site.catalog {
+        Some(CatalogPlace::Sqlite(path)) => drop(command.env(CATALOG, path)),
+        Some(CatalogPlace::Rest(rest)) => drop(command.env(CATALOG, &rest.address)),
+        Some(CatalogPlace::Postgres(_)) | None => {}
     }
     command.args(["--ignored", "--exact", "kills::a_process_loads_the_site", "--nocapture"]);
     command.env(SITE, site.folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -69,7 +74,11 @@ fn spawn(command: &mut Command, site: &Site) -> Child {
 
 /// Returns the names of the calls at which a loader of a site is killed.
 fn names_of_calls(site: &Site) -> Vec<&'static str> {
-    let own = if site.catalog.is_some() { CATALOG_CALLS } else { "" };
+    let own = match &site.catalog {
+        Some(CatalogPlace::Rest(_)) => REST_CALLS,
+        Some(_) => CATALOG_CALLS,
+        None => "",
+    };
     CALLS.split(',').chain(own.split(',')).filter(|call| !call.is_empty()).collect()
 }
 
@@ -79,6 +88,9 @@ fn empty(site: &Site) {
     if let Some(CatalogPlace::Sqlite(path)) = &site.catalog {
         let journal = path.with_extension("sqlite-journal");
         [path, &journal].into_iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+    if let Some(server) = &site.rest {
+        server.state().tables = Default::default();
     }
 }
 
@@ -123,7 +135,11 @@ fn a_process_loads_the_site() {
     let kind = match std::env::var(CATALOG) {
         Err(_) => SinkKind::Parquet(Box::new(parquet)),
         Ok(path) => {
-            let options = IcebergOptions::new(parquet, CatalogPlace::Sqlite(path.into()));
+            let catalog = match path.starts_with("http://") {
+                true => CatalogPlace::Rest(Box::new(RestOptions::new(&path))),
+                false => CatalogPlace::Sqlite(path.into()),
+            };
+            let options = IcebergOptions::new(parquet, catalog);
             SinkKind::Iceberg(Box::new(IcebergOptions { namespace: "web".to_owned(), ..options }))
         }
     };
@@ -157,6 +173,12 @@ fn a_loader_that_is_killed_at_any_call_brings_each_record_once() {
 fn a_loader_of_tables_that_is_killed_at_any_call_brings_each_record_once() {
     let site = kill_loaders(iceberg::site());
     iceberg::check_engines(&site, ROWS.cast_unsigned());
+}
+
+#[test]
+fn a_loader_of_a_rest_catalog_that_is_killed_at_any_call_brings_each_record_once() {
+    let site = kill_loaders(rest::site());
+    rest::check_engines(&site, ROWS.cast_unsigned());
 }
 
 fn kill_loaders(site: Site) -> Site {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pyiceberg
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile
@@ -14,7 +15,8 @@ from pyiceberg.manifest import DataFile
 address, warehouse, name = sys.argv[1:4]
 keys = ["s3.endpoint", "s3.access-key-id", "s3.secret-access-key"]
 store = dict(zip(keys, sys.argv[4:], strict=False))
-catalog = SqlCatalog("tollgate", uri=address, warehouse=warehouse, **store)
+kind = RestCatalog if address.startswith("http") else SqlCatalog
+catalog = kind("tollgate", uri=address, warehouse=warehouse, **store)
 table = catalog.load_table(name)
 arrow = table.scan().to_arrow()
 snapshot = table.current_snapshot()

@@ -17,6 +17,7 @@ use tollgate_log::{DiskStorage, Log, LogId, Schema, log_ids, segments};
 use tollgate_ship::ObjectStoreOptions;
 
 use crate::logs::{self, PATIENCE};
+use crate::rest_server::RestServer;
 use crate::tables;
 
 /// Size of the segments.
@@ -31,6 +32,8 @@ pub(crate) struct Site {
     pub(crate) bucket: Option<(ObjectStoreOptions, PathBuf)>,
     /// The catalog, if the sink is of Iceberg.
     pub(crate) catalog: Option<CatalogPlace>,
+    /// The server of a REST catalog.
+    pub(crate) rest: Option<RestServer>,
 }
 
 impl Site {
@@ -38,7 +41,14 @@ impl Site {
 
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        Self { folder, file_bytes: Self::FILE_BYTES, row_group_bytes: 64 << 20, bucket: None, catalog: None }
+        Self {
+            folder,
+            file_bytes: Self::FILE_BYTES,
+            row_group_bytes: 64 << 20,
+            bucket: None,
+            catalog: None,
+            rest: None,
+        }
     }
 
     pub(crate) fn dir(&self) -> PathBuf {

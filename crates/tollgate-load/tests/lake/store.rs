@@ -17,7 +17,7 @@ fn site(gateway: &Gateway) -> Site {
     in_bucket(Site::new(), gateway)
 }
 
-fn in_bucket(site: Site, gateway: &Gateway) -> Site {
+pub(crate) fn in_bucket(site: Site, gateway: &Gateway) -> Site {
     let mut options = gateway.options();
     options.place.prefix = "events".to_owned();
     Site { bucket: Some((options, gateway.path_of("events"))), ..site }

@@ -12,6 +12,7 @@ use tollgate_load::CatalogPlace;
 
 use crate::cluster::shared;
 use crate::readers::python;
+use crate::rest_http;
 use crate::site::Site;
 
 /// A catalog that only finds tables.
@@ -34,6 +35,13 @@ pub(crate) fn location(catalog: &CatalogPlace, table: &str) -> Option<String> {
             let database = url.rsplit('/').next().unwrap();
             let found = shared().sql(database, &question);
             (!found.trim().is_empty()).then(|| found.trim().to_owned())
+        }
+        CatalogPlace::Rest(rest) => {
+            let config = rest_http::get(&rest.address, "/v1/config");
+            let prefix = config["overrides"]["prefix"].as_str().filter(|prefix| !prefix.is_empty());
+            let prefix = prefix.map_or_else(String::new, |prefix| format!("/{prefix}"));
+            let found = rest_http::get(&rest.address, &format!("/v1{prefix}/namespaces/web/tables/{table}"));
+            found["metadata-location"].as_str().map(str::to_owned)
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tollgate_lake::Partition;
 
+use super::rest_options::RestOptions;
 use crate::sink::parquet::ParquetOptions;
 use crate::sink::postgres::PostgresUrl;
 
@@ -13,7 +14,7 @@ use crate::sink::postgres::PostgresUrl;
 pub struct IcebergOptions {
     /// The warehouse, and how files are made.
     pub files: ParquetOptions,
-    /// The database of the catalog.
+    /// The place of the catalog.
     pub catalog: CatalogPlace,
     /// Name of the catalog in its database.
     pub catalog_name: String,
@@ -27,13 +28,15 @@ pub struct IcebergOptions {
     pub orphans_kept: Option<Duration>,
 }
 
-/// The database of a catalog.
+/// The place of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogPlace {
     /// A file of SQLite. If the file is missing, the sink creates it.
     Sqlite(PathBuf),
     /// A PostgreSQL database.
     Postgres(Box<PostgresUrl>),
+    /// A REST catalog.
+    Rest(Box<RestOptions>),
 }
 
 impl IcebergOptions {
@@ -64,6 +67,7 @@ impl IcebergOptions {
         let is_same = match (&self.catalog, &new.catalog) {
             (CatalogPlace::Sqlite(path), CatalogPlace::Sqlite(new)) => path == new,
             (CatalogPlace::Postgres(url), CatalogPlace::Postgres(new)) => url.is_same_database(new),
+            (CatalogPlace::Rest(rest), CatalogPlace::Rest(new)) => rest.is_same_catalog(new),
             _ => false,
         };
         if !is_same || (&self.catalog_name, &self.namespace) != (&new.catalog_name, &new.namespace) {

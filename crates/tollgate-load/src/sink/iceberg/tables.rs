@@ -15,6 +15,7 @@ use tollgate_ship::{ObjectStore, Pacer};
 
 use super::objects::StoreObjects;
 use super::options::{CatalogPlace, IcebergOptions};
+use super::rest::RestCatalog;
 use super::sqlite_catalog::SqliteCatalog;
 use crate::clock::now_us;
 use crate::error::SinkError;
@@ -135,6 +136,7 @@ fn catalog(options: &IcebergOptions, objects: &Arc<dyn Objects>) -> Box<dyn Cata
     let locations: Box<dyn Locations> = match &options.catalog {
         CatalogPlace::Sqlite(path) => Box::new(SqliteCatalog::new(path, &options.catalog_name)),
         CatalogPlace::Postgres(url) => Box::new(PostgresCatalog::new(url, &options.catalog_name)),
+        CatalogPlace::Rest(rest) => return Box::new(RestCatalog::new(rest, options.files.place.aws_keys())),
     };
     Box::new(FileCatalog::new(locations, objects.clone(), now_ms))
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_ship::ObjectStoreOptions;
+#[cfg(feature = "lake")]
+use tollgate_ship::{AwsKeys, StoreService};
 
 use crate::sink::duplicates::Duplicates;
 
@@ -61,6 +63,15 @@ impl ParquetOptions {
 }
 
 impl LakePlace {
+    /// Returns the keys of AWS that the place names.
+    #[cfg(feature = "lake")]
+    pub(crate) fn aws_keys(&self) -> AwsKeys {
+        match self {
+            Self::Objects(objects) if objects.place.service == StoreService::S3 => objects.aws_keys(),
+            Self::Folder(_) | Self::Objects(_) => AwsKeys::default(),
+        }
+    }
+
     /// Returns whether both are the same place of the same service.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,0 +1,233 @@
+//! Tables of Iceberg in a REST catalog: each record is in its table once, whatever the server answers.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tollgate_load::{CatalogPlace, ClientCredentials, FinishError, Loader, RestAuth, RestOptions, SigV4};
+use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
+
+use crate::gateway::Gateway;
+use crate::logs::{PATIENCE, add, column, hand_over};
+use crate::rest_http::{Reply, serve};
+use crate::rest_server::{Fault, Guard, RestServer};
+use crate::rest_tables::Root;
+use crate::site::Site;
+use crate::store::in_bucket;
+use crate::{sigv4, tables};
+
+/// A site with tables in a REST catalog.
+pub(crate) fn site() -> Site {
+    site_at(RestServer::start(), RestAuth::None)
+}
+
+fn site_at(server: RestServer, auth: RestAuth) -> Site {
+    Site { catalog: Some(server.place(auth)), rest: Some(server), ..Site::new() }
+}
+
+fn server_of(site: &Site) -> &RestServer {
+    site.rest.as_ref().unwrap()
+}
+
+/// Checks that each engine has each of the visits once.
+pub(crate) fn check_engines(site: &Site, rows: u64) {
+    let found = tables::read(&server_of(site).address, site, "visits");
+    assert_eq!(found["count"], json!([rows, rows]));
+    assert_eq!(found["duckdb_count"], json!([rows.to_string(), rows.to_string()]));
+    assert_eq!(found["summary"]["total-records"], json!(rows.to_string()));
+}
+
+/// Loads, and returns the error of a catalog that stays away.
+fn error_of(site: &Site) -> String {
+    let mut options = site.options(site.sink());
+    options.tuning.away_wait_max = Duration::from_millis(100);
+    let result: Result<_, FinishError> =
+        Loader::start(options, Arc::new(DiskStorage), None).unwrap().finish(PATIENCE);
+    format!("{:?}", result.unwrap_err())
+}
+
+#[test]
+fn other_engines_count_each_record_of_a_rest_catalog_once() {
+    let site = site_at(RestServer::with_prefix("catalogs/main"), RestAuth::None);
+    let log = site.write(500);
+    site.write(300);
+    assert_eq!(site.load().rows, 800);
+    check_engines(&site, 800);
+    let found = tables::read(&server_of(&site).address, &site, "visits");
+    assert_eq!(found["sum"], json!((0..500).sum::<i64>() + (0..300).sum::<i64>()));
+    assert_eq!(found["tables"], json!(["web.tollgate_gaps", "web.tollgate_rejects", "web.visits"]));
+    assert_eq!((&found["planned_none"], &found["planned_days"]), (&json!(0), &json!(0)));
+    let position = found["properties"][format!("tollgate.position.lake.{log}")].as_str().unwrap().to_owned();
+    assert_eq!(position.split(':').next(), Some("500"));
+    assert_eq!(site.load().rows, 0);
+    site.check_counts(&[500, 300]);
+}
+
+#[test]
+fn a_new_column_is_in_the_table_of_a_rest_catalog() {
+    let site = site();
+    site.write(20);
+    site.load();
+    let schema =
+        Schema::new("visits", vec![column("n", ColumnType::Int), column("more", ColumnType::Text)]).unwrap();
+    let log = site.open_log(&[schema]);
+    let mut appender = log.appender(|| {});
+    add(&mut appender, SchemaId(0), &[Value::Int(7), Value::Text("new")]);
+    hand_over(&mut appender);
+    drop(appender);
+    log.close().unwrap();
+    // Another program adds a column between the read of the table and the commit of the new one.
+    server_of(&site).state().faults.push_back(Fault::Beaten);
+    assert_eq!(site.load().rows, 1);
+    assert!(server_of(&site).state().faults.is_empty());
+    check_engines(&site, 21);
+    let schemas = server_of(&site).metadata("visits")["schemas"].clone();
+    let fields = schemas.as_array().unwrap().last().unwrap()["fields"].as_array().unwrap().clone();
+    let names: Vec<_> = fields.iter().map(|field| field["name"].as_str().unwrap()).collect();
+    assert_eq!(names.iter().filter(|name| **name == "more").count(), 1, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.starts_with("other_")).count(), 1, "{names:?}");
+}
+
+#[test]
+fn a_rest_catalog_that_fails_before_or_after_its_commits_has_each_record_once() {
+    let mut site = site();
+    site.file_bytes = 1;
+    site.write(1_500);
+    let faults = [
+        Fault::None,
+        Fault::CommitThen(502),
+        Fault::CommitThenCut,
+        Fault::Refuse(503),
+        Fault::Beaten,
+        Fault::CommitThen(500),
+        Fault::CommitThenSilence,
+        Fault::Refuse(409),
+        Fault::CommitThen(503),
+        Fault::Refuse(400),
+        Fault::CommitThen(504),
+        Fault::Refuse(429),
+        Fault::CommitThen(409),
+    ];
+    server_of(&site).state().faults.extend(faults);
+    site.load();
+    assert!(server_of(&site).state().faults.is_empty(), "{:?}", server_of(&site).state().faults);
+    site.check_all(1_500);
+    assert_eq!(server_of(&site).rows("visits"), 1_500);
+    check_engines(&site, 1_500);
+}
+
+#[test]
+fn loaders_that_race_commit_each_load_to_a_rest_catalog_once() {
+    let mut site = site();
+    site.file_bytes = 1;
+    site.write(400);
+    site.write(200);
+    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
+    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
+    for loader in loaders {
+        loader.finish(PATIENCE).unwrap();
+    }
+    site.check_counts(&[400, 200]);
+    check_engines(&site, 600);
+}
+
+#[test]
+fn a_token_is_read_from_its_file_again_after_it_changed() {
+    let server = RestServer::start();
+    server.state().guard = Guard::Token("sesame-1".to_owned());
+    let mut site = site_at(server, RestAuth::None);
+    let file = site.folder.path().join("token");
+    fs::write(&file, "sesame-1\n").unwrap();
+    site.catalog = Some(server_of(&site).place(RestAuth::TokenFile(file.clone())));
+    site.file_bytes = 1;
+    site.write(100);
+    assert_eq!(site.load().rows, 100);
+    server_of(&site).state().guard = Guard::Token("sesame-2".to_owned());
+    site.write(50);
+    let error = error_of(&site);
+    assert!(error.contains("answers 401: NotAuthorizedException: the token *** is not valid"), "{error}");
+    assert!(!error.contains("sesame"), "{error}");
+    fs::write(&file, "sesame-2").unwrap();
+    assert_eq!(site.load().rows, 50);
+    fs::write(&file, "").unwrap();
+    site.write(1);
+    let error = error_of(&site);
+    assert!(error.contains("token has no text, allowed is one line"), "{error}");
+}
+
+#[test]
+fn a_token_of_a_client_is_renewed_before_and_after_its_end() {
+    let server = RestServer::start();
+    server.state().guard = Guard::Client { secret: "open sesame".to_owned(), uses_max: 3 };
+    let mut site = site_at(server, RestAuth::None);
+    let secret_file = site.folder.path().join("secret");
+    fs::write(&secret_file, "open_sesame").unwrap();
+    let client = ClientCredentials {
+        client_id: "loader".to_owned(),
+        secret_file: secret_file.clone(),
+        scope: Some("all tables".to_owned()),
+        url: None,
+    };
+    site.catalog = Some(server_of(&site).place(RestAuth::ClientCredentials(client)));
+    site.write(400);
+    // The server repeats the wrong secret in its error.
+    let error = error_of(&site);
+    assert!(error.contains("cannot get a token") && error.contains("invalid_client"), "{error}");
+    assert!(error.contains("client_secret=***") && !error.contains("sesame"), "{error}");
+    server_of(&site).state().guard = Guard::Client { secret: "open_sesame".to_owned(), uses_max: 3 };
+    assert_eq!(site.load().rows, 400);
+    let renewed = server_of(&site).state().tokens.0;
+    assert!(renewed >= 2, "{renewed} tokens");
+    // A token that ends at once is not used for a second call.
+    server_of(&site).state().expires_in = 0;
+    server_of(&site).state().guard = Guard::Client { secret: "open_sesame".to_owned(), uses_max: 1 };
+    site.write(10);
+    assert_eq!(site.load().rows, 10);
+    let seen = server_of(&site).state().seen.clone();
+    let is_token = |line: &&String| line.contains("oauth");
+    assert!(server_of(&site).state().tokens.0 as usize <= seen.iter().filter(is_token).count());
+    assert_eq!(server_of(&site).rows("visits"), 410);
+}
+
+#[test]
+fn requests_to_a_catalog_of_aws_are_signed_with_the_keys_of_the_warehouse() {
+    let gateway = Gateway::start();
+    let server = RestServer::with_prefix("catalogs/123%3As3");
+    server.state().tables.root =
+        Root { address: "s3://logs/events".to_owned(), folder: gateway.path_of("events") };
+    server.state().guard = Guard::SigV4;
+    let aws = SigV4 { region: sigv4::REGION.to_owned(), service: sigv4::SERVICE.to_owned() };
+    let site = in_bucket(site_at(server, RestAuth::SigV4(aws)), &gateway);
+    site.write(400);
+    assert_eq!(site.load().rows, 400);
+    let other = SigV4 { region: "us-east-1".to_owned(), service: sigv4::SERVICE.to_owned() };
+    let catalog = server_of(&site).place(RestAuth::SigV4(other));
+    let wrong = Site { catalog: Some(catalog), ..site };
+    wrong.write(1);
+    let error = error_of(&wrong);
+    assert!(error.contains("answers 401") && error.contains("another scope"), "{error}");
+    server_of(&wrong).state().guard = Guard::Open;
+    wrong.load();
+    wrong.check_counts(&[400, 1]);
+    let found = tables::read(&server_of(&wrong).address, &wrong, "visits");
+    assert_eq!(found["count"], json!([401, 401]));
+}
+
+#[test]
+fn an_address_without_a_catalog_gives_an_error_with_the_address() {
+    let check = |reply: fn() -> Reply, text: &str| {
+        let address = format!("http://{}", serve(move |_| reply()));
+        let catalog = CatalogPlace::Rest(Box::new(RestOptions::new(&address)));
+        let site = Site { catalog: Some(catalog), ..Site::new() };
+        site.write(1);
+        let error = error_of(&site);
+        assert!(error.contains(&address) && error.contains(text), "{error}");
+    };
+    check(|| Reply::Json(404, json!("x")), "answers 404");
+    check(|| Reply::Json(302, json!({})), "answers 302");
+    check(|| Reply::Json(200, json!(null)), "is empty");
+    check(|| Reply::Cut, "no answer");
+    check(|| Reply::Json(200, json!({"defaults": {"prefix": "a?b"}})), "a prefix that is no path");
+    check(|| Reply::Json(200, json!("x".repeat(17 << 20))), "exceeds its limit of 16777216 bytes");
+}

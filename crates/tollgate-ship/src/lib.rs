@@ -63,9 +63,9 @@ pub use listing::{end_of, ended_logs, positions_of, reported_of, segments_of, sh
 pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use object::{
-    Addressing, AwsKeys, AwsSigner, CloudError, Content, Expiry, ExpiryRule, Lifecycle, ObjectStore,
-    ObjectStoreOptions, ObjectText, OpenError, PlaceError, PutChecksum, Secret, StorePlace, StoreService,
-    WebAnswer, WebClient, WebError, WebOptions, WebRequest,
+    AddressFault, Addressing, AwsKeys, AwsSigner, CloudError, Content, Expiry, ExpiryRule, Lifecycle,
+    ObjectStore, ObjectStoreOptions, ObjectText, OpenError, PlaceError, PutChecksum, Secret, StorePlace,
+    StoreService, WebAnswer, WebClient, WebError, WebOptions, WebRequest, check_web_address,
 };
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;

@@ -50,6 +50,7 @@ use tollgate_log::{FILE_MODE, join_chain};
 use tollgate_tls::RootsError;
 
 pub use cloud::CloudError;
+pub use connect::{AddressFault, check_web_address};
 pub use files::{Content, ObjectText};
 pub use lifecycle::Lifecycle;
 pub use lifecycle_rules::{Expiry, ExpiryRule};
@@ -63,7 +64,7 @@ use crate::pace::Pacer;
 use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 use call_runtime::CallRuntime;
 use cloud::RETRIES_MAX;
-use connect::Dialer;
+use connect::{Dialer, DialerError};
 use connector::Connector;
 use lifecycle::Bucket;
 
@@ -97,6 +98,15 @@ pub enum OpenError {
     /// No event loop can be made.
     #[error("no event loop can be made")]
     Runtime(#[source] io::Error),
+}
+
+impl From<DialerError> for OpenError {
+    fn from(error: DialerError) -> Self {
+        match error {
+            DialerError::Roots(source) => Self::Roots(source),
+            DialerError::Proxy { proxy } => Self::Proxy { proxy },
+        }
+    }
 }
 
 /// Error text of the service, on one line. The server writes a part of the text, and the server may be

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::commit::TableCommit;
 use super::metadata::Metadata;
+use super::new_table::NewTable;
 use crate::error::LakeError;
 
 /// The name of a table.
@@ -41,19 +42,6 @@ impl CatalogTable {
         let refused = |reason| LakeError::Table { table: table.to_string(), reason };
         Ok(Self { location, metadata: Metadata::read(metadata).map_err(refused)? })
     }
-}
-
-/// A table that is to be created.
-#[derive(Debug, Clone)]
-pub struct NewTable {
-    /// Address of the folder of the table.
-    pub location: String,
-    /// The schema. The catalog may give the fields other ids.
-    pub schema: Json,
-    /// The partition of the files.
-    pub spec: Json,
-    /// The properties.
-    pub properties: Json,
 }
 
 /// A catalog. A failed call may have had its effect, so each caller loads the table again.

@@ -57,7 +57,7 @@ pub enum Update {
     AddSchema {
         /// The schema.
         schema: Json,
-        /// The largest id of a column of the table, with those of this schema.
+        /// The largest id of a column of the table, this schema included.
         last_column_id: i64,
     },
     /// Sets the schema of new rows.

@@ -6,6 +6,9 @@ use tollgate_log::LogId;
 use crate::names::LoadName;
 use crate::plan::Plan;
 
+/// The property with the name of the sink that made the table.
+pub(super) const SINK: &str = "tollgate.sink";
+
 /// What a table says about a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fence {

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use super::catalog::{Catalog, CatalogTable, NewTable, TableName};
+use super::catalog::{Catalog, CatalogTable, TableName};
 use super::commit::TableCommit;
 use super::metadata::{Metadata, unique};
+use super::new_table::NewTable;
 use super::warehouse::{Objects, address_of, name_at, needed};
 use crate::error::LakeError;
 

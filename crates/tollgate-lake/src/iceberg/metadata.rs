@@ -3,52 +3,16 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
-use super::catalog::NewTable;
 use super::commit::{LAST_ADDED, MAIN, Update};
-use super::fence::positions_of;
-use super::partition::TIME_COLUMN;
+use super::fence::{SINK, positions_of};
+use super::new_table::NewTable;
 use super::types::{FieldIds, TableColumn, type_text};
-use crate::partition::Partition;
 
 const FORMAT_VERSION: i64 = 2;
-/// The property with the name of the sink that made the table.
-pub(super) const SINK: &str = "tollgate.sink";
 /// Number of earlier metadata files that a metadata file names.
 const VERSIONS_MAX: usize = 50;
-/// Properties of new tables. Engines use them when they write.
-const PROPERTIES: [(&str, &str); 4] = [
-    ("write.parquet.compression-codec", "zstd"),
-    ("write.metadata.delete-after-commit.enabled", "true"),
-    ("write.metadata.previous-versions-max", "50"),
-    // Spark and Flink would else shuffle rows before they write.
-    ("write.distribution-mode", "none"),
-];
-
-impl NewTable {
-    /// Returns a table with these columns.
-    pub(super) fn new(location: String, columns: &[TableColumn], partition: Partition, sink: &str) -> Self {
-        let mut last = 0;
-        let fields: Vec<_> = columns.iter().map(|column| column.to_field(&mut last)).collect();
-        let time = fields
-            .iter()
-            .find(|field| field["name"] == TIME_COLUMN)
-            .map_or(Json::Null, |field| field["id"].clone());
-        let own = [(SINK, sink)];
-        let properties: Map<_, _> = PROPERTIES
-            .iter()
-            .chain(&own)
-            .map(|(key, value)| ((*key).to_owned(), Json::from(*value)))
-            .collect();
-        Self {
-            location,
-            schema: json!({"type": "struct", "schema-id": 0, "fields": fields}),
-            spec: json!({"spec-id": 0, "fields": partition.to_fields(&time)}),
-            properties: Json::from(properties),
-        }
-    }
-}
 
 /// A snapshot that is to be added.
 #[derive(Debug, Clone)]
@@ -399,6 +363,8 @@ mod tests {
 
     use super::*;
     use crate::iceberg::change::Change;
+    use crate::iceberg::partition::TIME_COLUMN;
+    use crate::partition::Partition;
 
     fn column(name: &str, kind: ColumnType) -> TableColumn {
         TableColumn { name: name.to_owned(), kind }

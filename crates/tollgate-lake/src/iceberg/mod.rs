@@ -3,7 +3,7 @@
 //! | file | task |
 //! | --- | --- |
 //! | [`types`], [`partition`] | columns and partitions of tables |
-//! | [`metadata`] | the metadata file of a table |
+//! | [`new_table`], [`metadata`] | a table that is to be created; the metadata of a table |
 //! | [`avro`], [`manifest`], [`metrics`] | which data files a snapshot has, with their counts and bounds |
 //! | [`fence`], [`settled`] | which loads a table has |
 //! | [`catalog`], [`warehouse`] | the services that a table needs |
@@ -22,6 +22,7 @@ mod folder;
 mod manifest;
 mod metadata;
 mod metrics;
+mod new_table;
 mod partition;
 mod settled;
 mod sweep;
@@ -32,11 +33,12 @@ mod warehouse;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{Catalog, CatalogTable, NewTable, TableName};
+pub use catalog::{Catalog, CatalogTable, TableName};
 pub use commit::{Requirement, TableCommit, Update};
 pub use file_catalog::{FileCatalog, Locations};
 pub use folder::FolderObjects;
 pub use metrics::FileMetrics;
+pub use new_table::NewTable;
 pub use partition::TIME_COLUMN;
 pub use settled::Settled;
 pub(crate) use tables::folder_of;

@@ -11,12 +11,13 @@ use std::time::Duration;
 use tollgate_log::Sequence;
 use tollgate_value::Date;
 
-use super::catalog::{Catalog, CatalogTable, NewTable, TableName};
+use super::catalog::{Catalog, CatalogTable, TableName};
 use super::change::Change;
-use super::fence::{Fence, FencedLoad, last_of, positions_of};
+use super::fence::{Fence, FencedLoad, SINK, last_of, positions_of};
 use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
-use super::metadata::{Metadata, NewSnapshot, SINK, random, unique};
+use super::metadata::{Metadata, NewSnapshot, random, unique};
 use super::metrics::FileMetrics;
+use super::new_table::NewTable;
 use super::partition::{Spec, TIME_COLUMN};
 use super::settled::Settled;
 use super::types::{FieldIds, TableColumn};

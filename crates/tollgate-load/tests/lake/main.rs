@@ -3,6 +3,8 @@
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../../tollgate-ship/tests/store/authority.rs"]
+mod authority;
 #[path = "../postgres/cluster.rs"]
 mod cluster;
 mod cut;

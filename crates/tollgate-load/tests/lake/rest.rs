@@ -8,6 +8,7 @@ use serde_json::json;
 use tollgate_load::{CatalogPlace, ClientCredentials, FinishError, Loader, RestAuth, RestOptions, SigV4};
 use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
 
+use crate::authority::certificate;
 use crate::gateway::Gateway;
 use crate::logs::{PATIENCE, add, column, hand_over};
 use crate::rest_http::{Reply, serve};
@@ -38,6 +39,11 @@ pub(crate) fn check_engines(site: &Site, rows: u64) {
     assert_eq!(found["summary"]["total-records"], json!(rows.to_string()));
 }
 
+/// Returns how often the server was asked for a path.
+fn calls(site: &Site, path: &str) -> usize {
+    server_of(site).state().seen.iter().filter(|line| line.ends_with(path)).count()
+}
+
 /// Loads, and returns the error of a catalog that stays away.
 fn error_of(site: &Site) -> String {
     let mut options = site.options(site.sink());
@@ -49,10 +55,14 @@ fn error_of(site: &Site) -> String {
 
 #[test]
 fn other_engines_count_each_record_of_a_rest_catalog_once() {
-    let site = site_at(RestServer::with_prefix("catalogs/main"), RestAuth::None);
+    let mut site = site_at(RestServer::with_prefix("catalogs/main"), RestAuth::None);
+    if let Some(CatalogPlace::Rest(options)) = &mut site.catalog {
+        options.warehouse = Some("main one".to_owned());
+    }
     let log = site.write(500);
     site.write(300);
     assert_eq!(site.load().rows, 800);
+    assert_eq!(server_of(&site).state().seen[0], "GET /v1/config?warehouse=main%20one");
     check_engines(&site, 800);
     let found = tables::read(&server_of(&site).address, &site, "visits");
     assert_eq!(found["sum"], json!((0..500).sum::<i64>() + (0..300).sum::<i64>()));
@@ -163,13 +173,13 @@ fn a_token_of_a_client_is_renewed_before_and_after_its_end() {
     let mut site = site_at(server, RestAuth::None);
     let secret_file = site.folder.path().join("secret");
     fs::write(&secret_file, "open_sesame").unwrap();
-    let client = ClientCredentials {
+    let mut client = ClientCredentials {
         client_id: "loader".to_owned(),
         secret_file: secret_file.clone(),
         scope: Some("all tables".to_owned()),
         url: None,
     };
-    site.catalog = Some(server_of(&site).place(RestAuth::ClientCredentials(client)));
+    site.catalog = Some(server_of(&site).place(RestAuth::ClientCredentials(client.clone())));
     site.write(400);
     // The server repeats the wrong secret in its error.
     let error = error_of(&site);
@@ -179,14 +189,16 @@ fn a_token_of_a_client_is_renewed_before_and_after_its_end() {
     assert_eq!(site.load().rows, 400);
     let renewed = server_of(&site).state().tokens.0;
     assert!(renewed >= 2, "{renewed} tokens");
-    // A token that ends at once is not used for a second call.
+    let of_catalog = calls(&site, "/v1/oauth/tokens");
+    // Another server gives tokens. A token that ends at once is not used for a second call.
+    client.url = Some(format!("{}/identity/token", server_of(&site).address));
+    site.catalog = Some(server_of(&site).place(RestAuth::ClientCredentials(client)));
     server_of(&site).state().expires_in = 0;
     server_of(&site).state().guard = Guard::Client { secret: "open_sesame".to_owned(), uses_max: 1 };
     site.write(10);
     assert_eq!(site.load().rows, 10);
-    let seen = server_of(&site).state().seen.clone();
-    let is_token = |line: &&String| line.contains("oauth");
-    assert!(server_of(&site).state().tokens.0 as usize <= seen.iter().filter(is_token).count());
+    assert_eq!(calls(&site, "/v1/oauth/tokens"), of_catalog);
+    assert!(calls(&site, "/identity/token") > 3, "{} tokens", calls(&site, "/identity/token"));
     assert_eq!(server_of(&site).rows("visits"), 410);
 }
 
@@ -230,4 +242,21 @@ fn an_address_without_a_catalog_gives_an_error_with_the_address() {
     check(|| Reply::Cut, "no answer");
     check(|| Reply::Json(200, json!({"defaults": {"prefix": "a?b"}})), "a prefix that is no path");
     check(|| Reply::Json(200, json!("x".repeat(17 << 20))), "exceeds its limit of 16777216 bytes");
+}
+
+#[test]
+fn only_a_server_with_a_trusted_certificate_is_a_catalog() {
+    let folder = tempfile::TempDir::new().unwrap();
+    // The server of objects has no catalog, so its answer shows that it was asked.
+    let gateway = Gateway::start_with(|host| Some(certificate(folder.path(), &format!("IP:{host}"))));
+    let check = |authority: &str, text: &str| {
+        let ca = Some(folder.path().join(authority));
+        let options = RestOptions { ca, ..RestOptions::new(&format!("https://{}", gateway.address)) };
+        let site = Site { catalog: Some(CatalogPlace::Rest(Box::new(options))), ..Site::new() };
+        site.write(1);
+        let error = error_of(&site);
+        assert!(error.contains(text), "{error}");
+    };
+    check("ca.pem", "answers 400");
+    check("other.pem", "invalid peer certificate");
 }

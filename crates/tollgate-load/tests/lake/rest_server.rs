@@ -14,6 +14,9 @@ use crate::sigv4;
 /// Longest time without progress of a call of the program.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The paths that give tokens.
+const TOKEN_PATHS: [&str; 2] = ["/v1/oauth/tokens", "/identity/token"];
+
 /// What happens at a commit of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -127,7 +130,7 @@ fn loaded(result: Result<Table, Refusal>, config: &Json) -> Reply {
 impl State {
     fn answer(&mut self, request: &Request) -> Reply {
         self.seen.push(format!("{} {}", request.method, request.target));
-        if request.path() == "/v1/oauth/tokens" {
+        if TOKEN_PATHS.contains(&request.path()) {
             return self.token(request);
         }
         if let Err(reason) = self.check(request) {

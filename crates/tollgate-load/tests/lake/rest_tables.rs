@@ -1,5 +1,5 @@
-//! The tables of the REST catalog of the tests. It checks each requirement and each update, and shares no code
-//! with the program.
+//! The tables of the REST catalog of the tests. It checks each requirement and each update, and shares no
+//! code with the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Uri;
 use object_store::aws::{
     AmazonS3Builder, AmazonS3ConfigKey, AwsCredentialProvider, Checksum, S3ConditionalPut,
 };
@@ -13,7 +12,7 @@ use object_store::client::HttpClient;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
-use super::connect::Target;
+use super::connect::{AddressFault, check_web_address};
 use super::connector::Connector;
 use super::lifecycle::Bucket;
 use super::options::{Addressing, AwsKeys, ObjectStoreOptions, PutChecksum, Secret};
@@ -108,22 +107,16 @@ pub(super) fn open(options: &ObjectStoreOptions, connector: Connector) -> Result
 }
 
 fn check_endpoint(endpoint: &str) -> Result<(), CloudError> {
-    let fault = |reason: String| CloudError::Endpoint { endpoint: endpoint.to_owned(), reason };
-    let uri: Uri =
-        endpoint.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(error.to_string()))?;
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        let endpoint = "(hidden)".to_owned();
-        let reason = "it has a name or a password, use access_key and secret_key".to_owned();
-        return Err(CloudError::Endpoint { endpoint, reason });
-    }
-    if uri.query().is_some() {
-        return Err(fault("it has a query".to_owned()));
-    }
-    let target = Target::of(&uri).map_err(|error| fault(error.to_string()))?;
-    if !target.is_tls && !target.is_loopback() {
-        return Err(CloudError::PlainHttp { endpoint: endpoint.to_owned() });
-    }
-    Ok(())
+    let endpoint = endpoint.to_owned();
+    let fault = |endpoint, reason: &str| CloudError::Endpoint { endpoint, reason: reason.to_owned() };
+    check_web_address(&endpoint).map_err(|error| match error {
+        AddressFault::NoAddress(reason) => fault(endpoint, &reason),
+        AddressFault::User => {
+            fault("(hidden)".to_owned(), "it has a name or a password, use access_key and secret_key")
+        }
+        AddressFault::Query => fault(endpoint, "it has a query"),
+        AddressFault::PlainHttp => CloudError::PlainHttp { endpoint },
+    })
 }
 
 fn retries() -> RetryConfig {

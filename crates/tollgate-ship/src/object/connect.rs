@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
+use hyper::http::uri::InvalidUri;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tollgate_tls::{Trust, Verifier};
-
-use super::OpenError;
+use tollgate_tls::{RootsError, Trust, Verifier};
 
 /// Longest time to connect to a metadata service. A machine outside of a cloud has no such service, so the
 /// wait must be short.
@@ -81,6 +80,51 @@ impl Target {
     }
 }
 
+/// Why the address of a service cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressFault {
+    /// The text is no address.
+    #[error("it is no address: {0}")]
+    NoAddress(String),
+    /// The address has a name or a password, which this error does not show.
+    #[error("the address has a name or a password, allowed is https://HOST:PORT/PATH")]
+    User,
+    /// The address has a query.
+    #[error("the address has a query, allowed is https://HOST:PORT/PATH")]
+    Query,
+    /// Secrets would go over a network in plain text.
+    #[error("the address is plain HTTP, which is allowed to loopback only, use https://")]
+    PlainHttp,
+}
+
+/// Checks the address of a service.
+///
+/// # Errors
+/// The operator has to change the address.
+pub fn check_web_address(address: &str) -> Result<(), AddressFault> {
+    let no_address = |reason: String| AddressFault::NoAddress(reason);
+    let uri: Uri = address.parse().map_err(|error: InvalidUri| no_address(error.to_string()))?;
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(AddressFault::User);
+    }
+    if uri.query().is_some() {
+        return Err(AddressFault::Query);
+    }
+    let target = Target::of(&uri).map_err(|error| no_address(error.to_string()))?;
+    if !target.is_tls && !target.is_loopback() {
+        return Err(AddressFault::PlainHttp);
+    }
+    Ok(())
+}
+
+/// Why no connection can be opened.
+pub(super) enum DialerError {
+    /// The trusted authorities are unknown.
+    Roots(RootsError),
+    /// The text of the proxy is not a valid address.
+    Proxy { proxy: String },
+}
+
 /// Opens connections.
 pub(super) struct Dialer {
     tls: TlsConnector,
@@ -93,10 +137,14 @@ impl Dialer {
     ///
     /// # Errors
     /// There are no authorities, the file has an invalid one, or the text of the proxy is no address.
-    pub(super) fn new(ca: Option<&Path>, proxy: Option<&str>, timeout: Duration) -> Result<Self, OpenError> {
+    pub(super) fn new(
+        ca: Option<&Path>,
+        proxy: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Self, DialerError> {
         let proxy = proxy.map(proxy_of).transpose()?;
-        let verifier = Verifier::new(ca, Trust::Host).map_err(OpenError::Roots)?;
-        let config = Arc::new(verifier).client().map_err(OpenError::Roots)?.with_no_client_auth();
+        let verifier = Verifier::new(ca, Trust::Host).map_err(DialerError::Roots)?;
+        let config = Arc::new(verifier).client().map_err(DialerError::Roots)?.with_no_client_auth();
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxy, timeout })
     }
 
@@ -194,14 +242,14 @@ fn may_be_plain(address: IpAddr) -> bool {
     }
 }
 
-fn proxy_of(text: &str) -> Result<Target, OpenError> {
+fn proxy_of(text: &str) -> Result<Target, DialerError> {
     let uri = text.parse::<Uri>().ok().filter(|uri| {
         let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
         !has_user && matches!(uri.path(), "" | "/") && uri.query().is_none()
     });
     let target = uri.and_then(|uri| Target::of(&uri).ok()).filter(|target| !target.is_tls);
     let shown = text.rsplit('@').next().unwrap_or_default();
-    target.ok_or_else(|| OpenError::Proxy { proxy: shown.to_owned() })
+    target.ok_or_else(|| DialerError::Proxy { proxy: shown.to_owned() })
 }
 
 fn invalid(reason: &'static str) -> io::Error {

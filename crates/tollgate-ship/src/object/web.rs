@@ -1,5 +1,4 @@
-//! Calls of an HTTP service that is no store, such as a catalog. Connections, proxy, TLS and timeouts are those
-//! of a store.
+//! Calls of an HTTP service that is no store, such as a catalog, over the same connections as a store.
 //!
 //! A call is sent once. After an error, it is unknown whether the service received the call.
 

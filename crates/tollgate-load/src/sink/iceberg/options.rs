@@ -39,6 +39,29 @@ pub enum CatalogPlace {
     Rest(Box<RestOptions>),
 }
 
+impl CatalogPlace {
+    /// Returns whether both are the same catalog, with whatever proof of the sender.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sqlite(path), Self::Sqlite(other)) => path == other,
+            (Self::Postgres(url), Self::Postgres(other)) => url.is_same_database(other),
+            (Self::Rest(rest), Self::Rest(other)) => rest.is_same_catalog(other),
+            _ => false,
+        }
+    }
+}
+
+/// Writes the place, without a secret.
+impl std::fmt::Display for CatalogPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => path.display().fmt(f),
+            Self::Postgres(url) => url.fmt(f),
+            Self::Rest(rest) => f.write_str(&rest.address),
+        }
+    }
+}
+
 impl IcebergOptions {
     /// Returns the default options.
     pub fn new(files: ParquetOptions, catalog: CatalogPlace) -> Self {
@@ -64,13 +87,9 @@ impl IcebergOptions {
 
     /// Returns the option that makes `new` another place for rows and positions.
     pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
-        let is_same = match (&self.catalog, &new.catalog) {
-            (CatalogPlace::Sqlite(path), CatalogPlace::Sqlite(new)) => path == new,
-            (CatalogPlace::Postgres(url), CatalogPlace::Postgres(new)) => url.is_same_database(new),
-            (CatalogPlace::Rest(rest), CatalogPlace::Rest(new)) => rest.is_same_catalog(new),
-            _ => false,
-        };
-        if !is_same || (&self.catalog_name, &self.namespace) != (&new.catalog_name, &new.namespace) {
+        if !self.catalog.is_same(&new.catalog)
+            || (&self.catalog_name, &self.namespace) != (&new.catalog_name, &new.namespace)
+        {
             return Some("another catalog or namespace");
         }
         self.files.moved_by(&new.files)

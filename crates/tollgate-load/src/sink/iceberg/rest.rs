@@ -6,6 +6,7 @@
 //! Source: <https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml>
 
 mod auth;
+mod encoding;
 mod error;
 mod session;
 mod token;
@@ -15,15 +16,14 @@ use tollgate_lake::LakeError;
 use tollgate_lake::iceberg::{Catalog, CatalogTable, NewTable, TableCommit, TableName};
 use tollgate_ship::AwsKeys;
 
+use encoding::encoded;
 use error::{CallError, RestError};
-use session::{Call, Session, encoded};
+use session::{ANSWER_BYTES_MAX, Call, RestSession};
 
 use super::rest_options::RestOptions;
 
 /// Maximum bytes of the metadata of a table.
 const METADATA_BYTES_MAX: usize = 256 << 20;
-/// Maximum bytes of any other answer.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of pages of a list of tables.
 const PAGES_MAX: usize = 1_000;
 
@@ -31,7 +31,7 @@ const PAGES_MAX: usize = 1_000;
 pub(super) struct RestCatalog {
     options: RestOptions,
     keys: AwsKeys,
-    session: Option<Session>,
+    session: Option<RestSession>,
 }
 
 impl RestCatalog {
@@ -40,10 +40,10 @@ impl RestCatalog {
         Self { options: options.clone(), keys, session: None }
     }
 
-    fn session(&mut self) -> Result<&mut Session, RestError> {
+    fn session(&mut self) -> Result<&mut RestSession, RestError> {
         let session = match self.session.take() {
             Some(session) => session,
-            None => Session::open(&self.options, &self.keys)?,
+            None => RestSession::open(&self.options, &self.keys)?,
         };
         Ok(self.session.insert(session))
     }

@@ -67,7 +67,7 @@ impl RestOptions {
     }
 
     /// Returns whether both are the same catalog.
-    pub(crate) fn is_same_catalog(&self, other: &Self) -> bool {
+    pub(super) fn is_same_catalog(&self, other: &Self) -> bool {
         (&self.address, &self.warehouse) == (&other.address, &other.warehouse)
     }
 }

@@ -5,13 +5,16 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 use tollgate_ship::{AwsKeys, Secret, WebAnswer, WebClient, WebOptions, WebRequest};
 
-use super::ANSWER_BYTES_MAX;
 use super::auth::Proof;
+use super::encoding::encoded;
 use super::error::{CallError, RestError, said};
 use crate::sink::iceberg::rest_options::RestOptions;
 
 /// Statuses of a token that is missing, wrong or too old. The server did not carry out the call.
 const REFUSED_TOKEN: [u16; 2] = [401, 419];
+
+/// Maximum bytes of an answer without the metadata of a table.
+pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A call to a catalog.
 pub(super) struct Call<'c> {
@@ -26,7 +29,7 @@ pub(super) struct Call<'c> {
 }
 
 /// A catalog whose configuration was read.
-pub(super) struct Session {
+pub(super) struct RestSession {
     client: WebClient,
     proof: Proof,
     /// The address of the catalog.
@@ -35,7 +38,7 @@ pub(super) struct Session {
     base: String,
 }
 
-impl Session {
+impl RestSession {
     /// Asks the catalog for its configuration. An address that the configuration names is not used, because
     /// the token would go there.
     pub(super) fn open(options: &RestOptions, keys: &AwsKeys) -> Result<Self, RestError> {
@@ -60,8 +63,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Sends a call, and returns the JSON of the answer. After a refused token, the call is sent once more with
-    /// a new one.
+    /// Sends a call, and returns the JSON of the answer. After a refused token, the call is sent once more
+    /// with a new token.
     pub(super) fn call(&mut self, call: &Call<'_>) -> Result<Json, RestError> {
         let mut answer = self.send(call)?;
         if REFUSED_TOKEN.contains(&answer.status) && self.proof.drop_token() {
@@ -104,17 +107,4 @@ impl Session {
     fn form(&self, action: &'static str, reason: &'static str) -> CallError {
         CallError::Form { action, address: self.address.clone(), reason }
     }
-}
-
-/// Returns a text as a part of a path or of a form (RFC 3986 section 2.1).
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 use tollgate_ship::{Secret, WebClient, WebRequest};
 
+use super::encoding::encoded;
 use super::error::{CallError, RestError, said};
-use super::session::encoded;
 use crate::sink::iceberg::rest_options::ClientCredentials;
 
 /// Maximum bytes of a token or a secret, and of the answer with a token.

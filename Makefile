@@ -34,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-spark lake-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-spark lake-rest lake-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -387,6 +387,18 @@ lake-test: tools versitygw lake-readers
 lake-crash: tools lake-readers
 	TOLLGATE_LAKE_ROUNDS=$(or $(ROUNDS),1000) TOLLGATE_SEED=$(or $(SEED),1) \
 	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake -- --nocapture killed_at_any_call
+
+# The REST catalog of the tests of Apache Iceberg gets tables, columns and commits of racing loaders, and expires
+# snapshots. Needs a JDK from version 17. The jars come from Maven Central, with the SHA-256 of
+# tools/rest_catalog_jars.txt.
+LAKE_REST = target/tools/lake-rest-1
+lake-rest: lake-readers $(LAKE_REST)
+	$(CARGO) test --locked -p tollgate-load --features kafka,lake --test lake -- --ignored rest_java
+$(LAKE_REST): tools/rest_catalog_jars.txt
+	@which javac >/dev/null || { apt-get update && apt-get install -y --no-install-recommends default-jdk-headless; }
+	rm -rf $(LAKE_REST).part
+	tools/fetch_jars.py tools/rest_catalog_jars.txt $(LAKE_REST).part/jars
+	mv $(LAKE_REST).part $(LAKE_REST)
 
 # Spark reads tables of Iceberg, rewrites them, deletes rows and adds columns between loads. Needs Java 17 and 1 GiB of
 # disk space for Spark. The jars come from Maven Central, with the SHA-256 of tools/spark_jars.txt.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tollgate_load::{CatalogPlace, IcebergOptions, Partition, PostgresUrl, hide_password};
 
 use super::keep::Keep;
-use super::key::{Facts, inline, keys};
+use super::key::{Facts, inline_of, keys, shown};
 use super::parquet::{self, Lake};
 use super::quoted::{quoted, quoted_path};
+use super::rest_catalog;
 use super::section::{Section, Written};
 use super::value::{named, names};
 
@@ -16,7 +17,8 @@ use super::value::{named, names};
 pub(super) const ICEBERG: &str = "iceberg";
 /// The allowed values of the key.
 pub(super) const ALLOWED: &str = "`{ catalog = \"...\", warehouse = \"...\" }`";
-const CATALOG_ALLOWED: &str = "a path, or `postgres://user:password@host:port/database?sslmode=...`";
+const CATALOG_ALLOWED: &str = "a path, `postgres://user:password@host:port/database?sslmode=...`, or \
+                               `https://HOST/PATH`; `http://` to loopback only";
 /// The path of the catalog below a sink.
 pub(super) const CATALOG_PATH: &str = "iceberg.catalog";
 /// Places that have no common address among engines.
@@ -26,7 +28,7 @@ const NAME_BYTES_MAX: usize = 255;
 keys! {
     /// The keys of the table `iceberg`.
     pub(super) ICEBERG_KEYS of IcebergOptions;
-    /// The database of the catalog: a file of SQLite, or the address of a PostgreSQL server.
+    /// The catalog: a file of SQLite, the address of a PostgreSQL server, or the address of a REST catalog.
     catalog [CATALOG] = other("needed", CATALOG_ALLOWED);
     /// The folder, or the bucket with a prefix, of all tables.
     warehouse [WAREHOUSE] = other("needed", "a path, `s3://BUCKET/PREFIX` `gs://BUCKET/PREFIX`");
@@ -57,26 +59,29 @@ pub(super) struct Iceberg {
 }
 
 impl Iceberg {
-    /// Returns the file of the catalog.
-    pub(super) fn catalog_file(&self) -> Option<&Path> {
+    /// Returns the file of the catalog, or of its secret, with its key.
+    pub(super) fn file(&self) -> Option<(&'static str, &Path)> {
         match &self.options.catalog {
-            CatalogPlace::Sqlite(path) => Some(path),
+            CatalogPlace::Sqlite(path) => Some((ICEBERG, path)),
             CatalogPlace::Postgres(_) => None,
+            CatalogPlace::Rest(rest) => rest_catalog::secret_file(rest),
         }
     }
 
     /// Returns whether both have the same tables.
     pub(super) fn has_tables_of(&self, other: &Self) -> bool {
-        let tables = |of: &Self| {
-            let options = &of.options;
-            (options.catalog.clone(), options.catalog_name.clone(), options.namespace.clone())
-        };
-        tables(self) == tables(other)
+        let (one, other) = (&self.options, &other.options);
+        one.catalog.is_same(&other.catalog)
+            && (&one.catalog_name, &one.namespace) == (&other.catalog_name, &other.namespace)
     }
 
     /// Returns the table, as TOML.
     pub(super) fn printed(&self, warehouse: &str) -> String {
         let options = &self.options;
+        let rest = match &options.catalog {
+            CatalogPlace::Rest(rest) => Some(rest),
+            CatalogPlace::Sqlite(_) | CatalogPlace::Postgres(_) => None,
+        };
         let catalog = match (&options.catalog, &self.address) {
             (CatalogPlace::Sqlite(path), _) => quoted_path(path),
             // The text is not escaped, so its variables are printed as variables.
@@ -87,11 +92,13 @@ impl Iceberg {
             (CATALOG.name, Some(catalog)),
             (WAREHOUSE.name, Some(warehouse.to_owned())),
             (NAMESPACE.name, Some(quoted(&options.namespace))),
-            (CATALOG_NAME.name, Some(quoted(&options.catalog_name))),
+            (CATALOG_NAME.name, rest.is_none().then(|| quoted(&options.catalog_name))),
             (SNAPSHOTS_KEPT.name, Some(keep(options.snapshots_kept))),
             (ORPHANS_KEPT.name, Some(keep(options.orphans_kept))),
         ];
-        inline(ICEBERG_KEYS, options, &own)
+        let mut keys = shown(ICEBERG_KEYS, options, &own);
+        keys.extend(rest.into_iter().flat_map(|rest| rest_catalog::printed(rest)));
+        inline_of(&keys)
     }
 }
 
@@ -100,7 +107,7 @@ pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Option
     let name = format!("{ICEBERG} of {}", section.name());
     let mut table = section.take_table(ICEBERG, name)?;
     let address = table.as_written(CATALOG.name).map(hide_password);
-    let catalog = table.needed_text(CATALOG.name).map(|text| catalog(&table, &text, folders.0));
+    let catalog = table.needed_text(CATALOG.name).map(|text| catalog(&mut table, &text, folders.0));
     let warehouse = table.needed_text(WAREHOUSE.name);
     if let Some(found) = warehouse.as_ref().filter(|found| found.value.starts_with(AZURE)) {
         let text = format!(
@@ -113,11 +120,8 @@ pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Option
     }
     let warehouse = warehouse.filter(|found| !found.value.starts_with(AZURE));
     let lake = parquet::read_at(section, ICEBERG, warehouse, folders);
-    let (catalog, is_file) = match catalog {
-        Some(CatalogPlace::Postgres(url)) => (CatalogPlace::Postgres(url), false),
-        Some(file) => (file, true),
-        None => (CatalogPlace::Sqlite(PathBuf::new()), true),
-    };
+    let catalog = catalog.unwrap_or_else(|| CatalogPlace::Sqlite(PathBuf::new()));
+    let is_file = matches!(catalog, CatalogPlace::Sqlite(_));
     let mut options = IcebergOptions::new(lake.options.clone(), catalog);
     table.read(ICEBERG_KEYS, &mut options);
     options.namespace = part_of_name(&mut table, &NAMESPACE);
@@ -128,7 +132,19 @@ pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Option
     Some((lake, Iceberg { options, address: address.filter(|_| !is_file) }))
 }
 
-fn catalog(table: &Section<'_>, text: &Written<String>, folder: &Path) -> CatalogPlace {
+fn catalog(table: &mut Section<'_>, text: &Written<String>, folder: &Path) -> CatalogPlace {
+    if rest_catalog::is_rest(&text.value) {
+        if table.has(CATALOG_NAME.name) {
+            let reason = format!(
+                "{} in {} needs a database, found a REST catalog: use catalog_warehouse",
+                CATALOG_NAME.name,
+                table.name()
+            );
+            table.fault_of(CATALOG_NAME.name, reason);
+        }
+        return CatalogPlace::Rest(Box::new(rest_catalog::read(table, text, folder)));
+    }
+    rest_catalog::refuse(table);
     let refuse =
         |reason: &str| table.fault_at(&text.span, format!("{} in {}: {reason}", CATALOG.name, table.name()));
     let is_address = text.value.starts_with("postgres://") || text.value.starts_with("postgresql://");
@@ -138,9 +154,11 @@ fn catalog(table: &Section<'_>, text: &Written<String>, folder: &Path) -> Catalo
             Err(reason) => refuse(&reason),
         }
     } else if text.value.contains("://") {
-        refuse("it is the address of another service, allowed is the path of a file or postgres://...");
+        refuse(
+            "it is the address of another service, allowed is the path of a file, postgres://... or https://...",
+        );
     } else if text.value.is_empty() {
-        refuse("it is \"\", allowed is the path of a file or postgres://...");
+        refuse("it is \"\", allowed is the path of a file, postgres://... or https://...");
     }
     CatalogPlace::Sqlite(folder.join(&text.value))
 }

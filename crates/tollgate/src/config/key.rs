@@ -365,12 +365,17 @@ pub(super) fn write<O>(
 
 /// Returns the keys of a section as an inline table, in the order of their table.
 pub(super) fn inline<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> String {
-    let keys = shown(keys, options, own);
+    inline_of(&shown(keys, options, own))
+}
+
+/// Returns a table of these keys and values on one line.
+pub(super) fn inline_of(keys: &[(&'static str, String)]) -> String {
     let keys: Vec<_> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-fn shown<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> Vec<(&'static str, String)> {
+/// Returns the keys of a table with their values, as TOML.
+pub(super) fn shown<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> Vec<(&'static str, String)> {
     let value = |key: &Key<O>| match own.iter().find(|(name, _)| *name == key.facts.name) {
         Some((_, value)) => value.clone(),
         None => key.number(options).map(|number| key.facts.show(number)),

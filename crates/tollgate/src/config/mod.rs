@@ -60,6 +60,7 @@ mod proxy;
 mod quoted;
 mod reach;
 mod resolved;
+mod rest_catalog;
 mod route;
 mod route_limits;
 mod routes;

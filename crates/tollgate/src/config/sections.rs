@@ -4,8 +4,8 @@ use super::key::{Facts, Key};
 use super::{
     access_log, ack, acme, admin, app, auth, auth_jwt, backend, client_certificate, collect, cors, database,
     duplicates, files, fixed_reply, hsts, iceberg, kafka, listen, load, log, otlp, parquet, postgres, proxy,
-    route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls, validate,
-    verify, when,
+    rest_catalog, route_limits, routes, rules, script, server, ship, ship_store, ship_volumes, sink, stream,
+    tls, validate, verify, when,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -25,6 +25,8 @@ pub(super) fn sections() -> Vec<Keys> {
     sinks.extend(facts(kafka::KAFKA_KEYS));
     sinks.extend(facts(parquet::PARQUET_KEYS));
     sinks.extend(facts(sink::KEYS));
+    let mut catalogs = facts(iceberg::ICEBERG_KEYS);
+    catalogs.extend(facts(rest_catalog::REST_KEYS));
     let sections = [
         ("server", facts(server::KEYS)),
         ("server.listen", facts(listen::KEYS)),
@@ -61,7 +63,8 @@ pub(super) fn sections() -> Vec<Keys> {
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),
         ("sink", sinks),
-        ("sink.iceberg", facts(iceberg::ICEBERG_KEYS)),
+        ("sink.iceberg", catalogs),
+        ("sink.iceberg.sigv4", facts(rest_catalog::SIGV4_KEYS)),
         ("ship", ships),
         ("load", facts(load::KEYS)),
     ];

@@ -95,7 +95,7 @@ impl SinkConfig {
             SinkKind::Postgres(postgres) => Some((POSTGRES.name, &postgres.server)),
             SinkKind::Iceberg(options) => match &options.catalog {
                 CatalogPlace::Postgres(server) => Some((iceberg::CATALOG_PATH, server)),
-                CatalogPlace::Sqlite(_) => None,
+                CatalogPlace::Sqlite(_) | CatalogPlace::Rest(_) => None,
             },
         }
     }
@@ -103,7 +103,7 @@ impl SinkConfig {
     /// Returns the folder and the files of secrets of a sink of files, by their keys.
     pub(super) fn files_of_lake(&self) -> Vec<(&'static str, &Path)> {
         let mut files = self.lake.as_ref().map_or_else(Vec::new, Lake::files);
-        files.extend(self.iceberg.as_ref().and_then(Iceberg::catalog_file).map(|file| (ICEBERG.name, file)));
+        files.extend(self.iceberg.as_ref().and_then(Iceberg::file));
         files
     }
 
@@ -137,7 +137,9 @@ impl fmt::Display for SinkConfig {
             SinkKind::Postgres(options) => options.server.fmt(f),
             SinkKind::Kafka(options) => write!(f, "kafka://{}", options.broker.brokers),
             SinkKind::Parquet(options) => options.place.fmt(f),
-            SinkKind::Iceberg(options) => options.files.place.fmt(f),
+            SinkKind::Iceberg(options) => {
+                write!(f, "{}, catalog {}", options.files.place, options.catalog)
+            }
         }
     }
 }

@@ -253,9 +253,9 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
            like \"7d\", 1h to 3650d, or \"forever\""],
     );
     check(
-        &sink("").replace("\"c\"", "\"https://rest\""),
+        &sink("").replace("\"c\"", "\"mysql://rest\""),
         &["t.toml:4:23: catalog in iceberg of [sink.lake]: it is the address of another service, allowed \
-           is the path of a file or postgres://..."],
+           is the path of a file, postgres://... or https://..."],
     );
     check(
         &sink("").replace("\"w\"", "\"az://c/p\""),
@@ -287,6 +287,92 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
     check(&other(", namespace = \"two\""), &[]);
     check(
         &other(""),
+        &["t.toml:6:11: iceberg in [sink.two] has the catalog and the namespace of [sink.lake]: each sink \
+             needs its own namespace"],
+    );
+}
+
+#[test]
+fn a_rest_catalog_prints_without_a_secret_and_reads_back() {
+    let dir = app();
+    let file = dir.path().join("t.toml");
+    std::fs::write(dir.path().join("secret"), "sesame").unwrap();
+    let secret = dir.path().join("secret");
+    for (keys, shown) in [
+        ("", String::new()),
+        (", catalog_warehouse = \"main\"", ", catalog_warehouse = \"main\"".to_owned()),
+        (", token_file = \"secret\"", format!(", token_file = {:?}", secret.display().to_string())),
+        (
+            ", client_id = \"me\", client_secret_file = \"secret\"",
+            format!(", client_id = \"me\", client_secret_file = {:?}", secret.display().to_string()),
+        ),
+        (
+            ", sigv4 = { region = \"eu-west-1\" }",
+            ", sigv4 = { region = \"eu-west-1\", service = \"glue\" }".to_owned(),
+        ),
+    ] {
+        let text = format!(
+            "[sink.lake]\niceberg = {{ catalog = \"https://c/api/\", warehouse = \"lake\"{keys} }}\n"
+        );
+        let config = resolve(&file, &text, &|_: &str| None).unwrap();
+        let printed = config.to_string();
+        let warehouse = format!("warehouse = {:?}", dir.path().join("lake").display().to_string());
+        let rest =
+            "namespace = \"tollgate\", partition = \"day\", snapshots_kept = \"5d\", orphans_kept = \"7d\"";
+        let line = format!("iceberg = {{ catalog = \"https://c/api/\", {warehouse}, {rest}{shown} }}\n");
+        assert!(printed.contains(&line), "{printed}");
+        assert!(!format!("{printed} {config:?}").contains("sesame"));
+        let place = format!("{}, catalog https://c/api", dir.path().join("lake").display());
+        assert_eq!(config.sinks[0].to_string(), place);
+        assert_eq!(resolve(&file, &printed, &|_: &str| None).unwrap().to_string(), printed);
+    }
+}
+
+#[test]
+fn faults_of_a_rest_catalog_have_the_value_found_and_the_allowed_ones() {
+    let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+    let sink = |catalog: &str, keys: &str| {
+        format!("{stream}[sink.lake]\niceberg = {{ catalog = \"{catalog}\", warehouse = \"w\"{keys} }}\n")
+    };
+    let rest = |keys: &str| sink("https://c", keys);
+    check(&sink("http://127.0.0.1:8181", ""), &[]);
+    let refused = |address: &str, reason: &str| {
+        let text = format!("t.toml:4:23: catalog in iceberg of [sink.lake]: {reason}");
+        check(&sink(address, ""), &[&text]);
+    };
+    refused("http://c", "the address is plain HTTP, which is allowed to loopback only, use https://");
+    refused("https://me:sesame@c", "the address has a name or a password, allowed is https://HOST:PORT/PATH");
+    refused("https://c/?warehouse=a", "the address has a query, allowed is https://HOST:PORT/PATH");
+    check(
+        &rest(", catalog_name = \"x\""),
+        &["t.toml:4:68: catalog_name in iceberg of [sink.lake] needs a database, found a REST catalog: use \
+           catalog_warehouse"],
+    );
+    check(
+        &sink("c", ", token_file = \"t\""),
+        &["t.toml:4:58: token_file in iceberg of [sink.lake] needs a REST catalog, found a database"],
+    );
+    check(
+        &rest(", token_file = \"t\", sigv4 = { region = \"r\" }"),
+        &["t.toml:4:11: iceberg of [sink.lake] has two of token_file, client_id and sigv4, allowed is one"],
+    );
+    let incomplete = "t.toml:4:11: iceberg of [sink.lake] needs client_id and client_secret_file, or none of \
+                      client_id, client_secret_file, scope and oauth2_url";
+    for keys in [", client_id = \"x\"", ", client_secret_file = \"x\"", ", scope = \"x\""] {
+        check(&rest(keys), &[incomplete]);
+    }
+    check(
+        &rest(", sigv4 = { service = \"a/b\" }"),
+        &[
+            "t.toml:4:61: missing key \"region\" in sigv4 of iceberg of [sink.lake]",
+            "t.toml:4:73: service in sigv4 of iceberg of [sink.lake] is \"a/b\", allowed are letters, digits \
+             and -",
+        ],
+    );
+    // Each sink has its own namespace, with whatever token.
+    let two = "[sink.two]\niceberg = { catalog = \"https://c/\", warehouse = \"w2\", token_file = \"t\" }\n";
+    check(
+        &format!("{}{two}", rest("")),
         &["t.toml:6:11: iceberg in [sink.two] has the catalog and the namespace of [sink.lake]: each sink \
              needs its own namespace"],
     );

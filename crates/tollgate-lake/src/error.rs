@@ -25,6 +25,12 @@ pub enum LakeError {
         /// Error of the store.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The lake has lost an object, or does not show it yet.
+    #[error("cannot find {name} in the lake")]
+    Missing {
+        /// Name of the object.
+        name: String,
+    },
     /// A file of the lake differs from the file of its plan. Another log or another program wrote it.
     #[error(
         "file {name} of the lake has {found}, the load has {wanted}: another program wrote it. Move the file \
@@ -119,6 +125,6 @@ impl LakeError {
 
     /// Returns whether a later try may succeed.
     pub const fn is_retriable(&self) -> bool {
-        matches!(self, Self::File { .. } | Self::Call { .. } | Self::Parquet { .. })
+        matches!(self, Self::File { .. } | Self::Call { .. } | Self::Missing { .. } | Self::Parquet { .. })
     }
 }

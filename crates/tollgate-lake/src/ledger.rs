@@ -134,7 +134,7 @@ impl Ledger {
     ) -> Result<T, LakeError> {
         let Some(text) = self.place.text(name)? else {
             // A store may refuse a name before it shows the object of the other writer.
-            return Err(LakeError::call("find", name)(std::io::Error::from(std::io::ErrorKind::NotFound)));
+            return Err(LakeError::Missing { name: name.to_owned() });
         };
         read(name, &text)
     }

@@ -34,13 +34,9 @@ pub struct CatalogTable {
 }
 
 impl CatalogTable {
-    /// Reads the metadata of a table.
-    ///
-    /// # Errors
-    /// This program cannot append to the table.
-    pub fn read(table: &TableName, location: Option<String>, metadata: Json) -> Result<Self, LakeError> {
-        let refused = |reason| LakeError::Table { table: table.to_string(), reason };
-        Ok(Self { location, metadata: Metadata::read(metadata).map_err(refused)? })
+    /// Takes the metadata of a table.
+    pub const fn new(location: Option<String>, metadata: Json) -> Self {
+        Self { location, metadata: Metadata::new(metadata) }
     }
 }
 
@@ -49,7 +45,7 @@ pub trait Catalog: Send {
     /// Loads a table as it is now. `None`: there is no such table.
     ///
     /// # Errors
-    /// The catalog does not answer, or this program cannot append to the table.
+    /// The catalog does not answer, or has lost the metadata of the table.
     fn load(&mut self, table: &TableName) -> Result<Option<CatalogTable>, LakeError>;
 
     /// Returns the names of all tables of a namespace.

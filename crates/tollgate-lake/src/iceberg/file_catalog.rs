@@ -73,7 +73,7 @@ impl Catalog for FileCatalog {
             reason: format!("has no JSON in its metadata file ({error})"),
         };
         let metadata = serde_json::from_slice(&bytes).map_err(unread)?;
-        CatalogTable::read(table, Some(location), metadata).map(Some)
+        Ok(Some(CatalogTable::new(Some(location), metadata)))
     }
 
     fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError> {
@@ -82,7 +82,7 @@ impl Catalog for FileCatalog {
 
     fn create(&mut self, table: &TableName, new: &NewTable) -> Result<bool, LakeError> {
         let folder = self.name_of(table, &new.location)?;
-        let location = self.store(&folder, 0, &Metadata::new(new, (self.clock)()))?;
+        let location = self.store(&folder, 0, &Metadata::of(new, (self.clock)()))?;
         self.locations.add(table, &location)
     }
 

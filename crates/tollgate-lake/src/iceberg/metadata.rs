@@ -35,7 +35,7 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Creates the metadata of a table without rows.
-    pub(super) fn new(new: &NewTable, now_ms: i64) -> Self {
+    pub(super) fn of(new: &NewTable, now_ms: i64) -> Self {
         let fields = new.spec["fields"].as_array().map_or(0, Vec::len);
         let json = json!({
             "format-version": FORMAT_VERSION,
@@ -64,13 +64,18 @@ impl Metadata {
         Self { json }
     }
 
-    /// Takes the metadata of a table.
+    /// Takes the metadata of a table. This program may not be able to read all of it.
+    pub(super) const fn new(json: Json) -> Self {
+        Self { json }
+    }
+
+    /// Checks that this program can append to the table.
     ///
     /// # Errors
-    /// The reason why this program cannot append to the table.
-    pub(super) fn read(json: Json) -> Result<Self, String> {
-        match json["format-version"].as_i64() {
-            Some(FORMAT_VERSION) => Ok(Self { json }),
+    /// The reason why it cannot.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.json["format-version"].as_i64() {
+            Some(FORMAT_VERSION) => Ok(()),
             found => Err(format!(
                 "has format version {}, this program writes version {FORMAT_VERSION}",
                 found.unwrap_or_default()
@@ -373,7 +378,7 @@ mod tests {
     fn table() -> Metadata {
         let columns = [column("a", ColumnType::Int), column(TIME_COLUMN, ColumnType::Timestamp)];
         let new = NewTable::new("file:///lake/n/t".to_owned(), &columns, Partition::Day, "s");
-        Metadata::new(&new, 5)
+        Metadata::of(&new, 5)
     }
 
     fn change(table: &mut Metadata, change: impl FnOnce(&mut Change)) {
@@ -433,7 +438,7 @@ mod tests {
             (&json!("6"), &json!("s"))
         );
         assert_eq!((table.updated_ms(), table.last_sequence()), (30, 3));
-        assert_eq!(Metadata::read(table.json.clone()), Ok(table));
+        assert_eq!(table.check(), Ok(()));
     }
 
     #[test]
@@ -470,7 +475,7 @@ mod tests {
     fn another_format_version_is_refused_with_both_versions() {
         let mut table = table();
         table.json["format-version"] = 3.into();
-        let reason = Metadata::read(table.json).unwrap_err();
+        let reason = table.check().unwrap_err();
         assert_eq!(reason, "has format version 3, this program writes version 2");
     }
 }

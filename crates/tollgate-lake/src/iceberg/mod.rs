@@ -41,6 +41,7 @@ pub use metrics::FileMetrics;
 pub use new_table::NewTable;
 pub use partition::TIME_COLUMN;
 pub use settled::Settled;
+pub use sweep::Swept;
 pub(crate) use tables::folder_of;
 pub use tables::{FileFacts, TableOptions, Tables};
 pub use types::{FieldId, FieldIds, TableColumn};

@@ -21,7 +21,7 @@ use super::new_table::NewTable;
 use super::partition::{Spec, TIME_COLUMN};
 use super::settled::Settled;
 use super::types::{FieldIds, TableColumn};
-use super::warehouse::{Objects, address_of, name_at, needed};
+use super::warehouse::{Objects, address_of, folder_at, name_at, needed};
 use crate::error::LakeError;
 use crate::names::{LoadName, table_folder};
 use crate::partition::Partition;
@@ -112,10 +112,12 @@ impl Tables {
     /// Loads a table as it is now.
     pub(super) fn load(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
         let Some(table) = self.catalog.load(name)? else { return Ok(None) };
+        let refused = |reason| LakeError::Table { table: name.to_string(), reason };
+        table.metadata.check().map_err(refused)?;
         let address = table.metadata.address();
-        let folder = name_at(&*self.objects, address)
+        let folder = folder_at(&*self.objects, address)
             .ok_or_else(|| LakeError::outside(name, address, self.objects.address()))?;
-        Ok(Some(Loaded { folder: folder.trim_end_matches('/').to_owned(), table }))
+        Ok(Some(Loaded { folder, table }))
     }
 
     /// Reads a file that metadata names.
@@ -203,9 +205,7 @@ impl Tables {
         let name = self.table(table);
         for _ in 0..TRIES_MAX {
             let Some(found) = self.load(&name)? else {
-                return Err(LakeError::call("find", &name.to_string())(std::io::Error::from(
-                    std::io::ErrorKind::NotFound,
-                )));
+                return Err(LakeError::Missing { name: name.to_string() });
             };
             let metadata = &found.table.metadata;
             match load.check(metadata.property(&load.key)) {
@@ -293,9 +293,7 @@ impl Tables {
     /// Returns a file with its bytes in the warehouse. Another version of this program may have written it.
     fn data_file(&self, file: &FileFacts) -> Result<DataFile, LakeError> {
         let bytes = self.objects.size(&file.name)?;
-        let missing =
-            || LakeError::call("find", &file.name)(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let bytes = bytes.ok_or_else(missing)?;
+        let bytes = bytes.ok_or_else(|| LakeError::Missing { name: file.name.clone() })?;
         let mut metrics = file.metrics.clone();
         if bytes != file.bytes {
             metrics.groups.clear();

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, LogId, Position, Schema, Sequence, Value};
 
 use super::{
-    FileCatalog, FileFacts, FolderObjects, Locations, Objects, Settled, TableName, TableOptions, Tables,
+    FileCatalog, FileFacts, FolderObjects, Locations, Objects, Settled, Swept, TableName, TableOptions,
+    Tables,
 };
 use crate::error::LakeError;
 use crate::folder::FolderPlace;
@@ -270,8 +271,8 @@ fn a_sweep_removes_what_no_snapshot_needs_and_keeps_loads_that_are_not_committed
     let mut tables = site.tables();
     let first = LoadName::Next { log: site.log, first: Sequence(1) };
     let mut done = Done { loads: vec![first], ..Done::default() };
-    assert_eq!(tables.sweep(Duration::from_secs(3_600), &mut done).unwrap(), 0);
-    let removed = tables.sweep(Duration::ZERO, &mut done).unwrap();
+    assert_eq!(tables.sweep(Duration::from_secs(3_600), &mut done).unwrap().removed, 0);
+    let removed = tables.sweep(Duration::ZERO, &mut done).unwrap().removed;
     // Six commits lost: each has a metadata file, a manifest and a list. Two data files are of no snapshot.
     assert_eq!(removed, 6 * 3 + 2);
     let left = objects.walk("web/").unwrap();
@@ -281,11 +282,48 @@ fn a_sweep_removes_what_no_snapshot_needs_and_keeps_loads_that_are_not_committed
     );
     assert_eq!(site.totals(), (3, "30".to_owned()));
     site.append(31, 40).unwrap();
-    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap(), 0);
+    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap().removed, 0);
     // Another sink leaves the table alone.
     objects.create("web/visits/data/other.parquet", b"x").unwrap();
     tables.options.sink = "other".to_owned();
-    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap(), 0);
+    assert_eq!(tables.sweep(Duration::ZERO, &mut done).unwrap().removed, 0);
+}
+
+#[test]
+fn a_sweep_goes_on_after_a_table_without_metadata_and_keeps_the_files_it_may_need() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    let (objects, orphan) = (site.objects(), "web/visits/data/other.parquet");
+    let sweep = || site.tables().sweep(Duration::ZERO, &mut Done::default()).unwrap();
+    let lose = |folder: &str| {
+        let name = TableName { namespace: "web".to_owned(), table: "lost".to_owned() };
+        let address = format!("{}/{folder}/metadata/1.metadata.json", objects.address());
+        site.catalog.state().locations.insert(name, address);
+    };
+    objects.create(orphan, b"x").unwrap();
+    lose("web/visits");
+    assert_eq!(sweep(), Swept { removed: 0, left: vec!["web.visits".to_owned()] });
+    lose("web/other");
+    assert_eq!(sweep(), Swept { removed: 1, left: Vec::new() });
+    assert_eq!(objects.read(orphan).unwrap(), None);
+}
+
+#[test]
+fn a_sweep_keeps_the_files_of_a_renamed_table_in_the_folder_of_its_successor() {
+    let mut site = Site::new();
+    site.append(1, 10).unwrap();
+    let name = |table: &str| TableName { namespace: "web".to_owned(), table: table.to_owned() };
+    let location = site.catalog.state().locations.remove(&name("visits")).unwrap();
+    site.catalog.state().locations.insert(name("renamed"), location);
+    let log = std::mem::replace(&mut site.log, LogId::random());
+    site.append(1, 10).unwrap();
+    let load = |log| LoadName::Next { log, first: Sequence(1) };
+    let mut done = Done { loads: vec![load(log), load(site.log)], ..Done::default() };
+    assert_eq!(site.tables().sweep(Duration::ZERO, &mut done).unwrap(), Swept::default());
+    for table in ["renamed", "visits"] {
+        let files = site.tables().files(table).unwrap();
+        assert!(!files.is_empty() && files.iter().all(|file| site.objects().size(file).unwrap().is_some()));
+    }
 }
 
 #[test]

@@ -52,8 +52,7 @@ pub trait Objects: Send + Sync {
 
 /// Reads an object that has to exist.
 pub(super) fn needed(objects: &dyn Objects, name: &str) -> Result<Vec<u8>, LakeError> {
-    let missing = || LakeError::call("find", name)(std::io::Error::from(std::io::ErrorKind::NotFound));
-    objects.read(name)?.ok_or_else(missing)
+    objects.read(name)?.ok_or_else(|| LakeError::Missing { name: name.to_owned() })
 }
 
 /// Returns the address of an object.
@@ -67,6 +66,11 @@ pub(super) fn name_at(objects: &dyn Objects, address: &str) -> Option<String> {
     let rest = plain(address);
     let name = rest.strip_prefix(base.trim_end_matches('/'))?.strip_prefix('/')?;
     (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Returns the name of the folder at an address. `None`: it is outside of the warehouse.
+pub(super) fn folder_at(objects: &dyn Objects, address: &str) -> Option<String> {
+    name_at(objects, address).map(|name| name.trim_end_matches('/').to_owned())
 }
 
 /// Returns an address in one form. Engines write `file:/x`, `file:///x` and `/x`, and `s3a://` for `s3://`.

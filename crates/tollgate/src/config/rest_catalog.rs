@@ -107,8 +107,8 @@ fn client(table: &mut Section<'_>, secret_file: Option<PathBuf>) -> Option<Clien
         (None, None) if scope.is_none() && url.is_none() => None,
         _ => {
             let text = format!(
-                "{} needs client_id and client_secret_file, or none of client_id, client_secret_file, scope and \
-                 oauth2_url",
+                "{} needs client_id and client_secret_file, or none of client_id, client_secret_file, scope \
+                 and oauth2_url",
                 table.name()
             );
             table.fault(text);

@@ -85,7 +85,7 @@ impl Catalog for RestCatalog {
     fn load(&mut self, table: &TableName) -> Result<Option<CatalogTable>, LakeError> {
         let Some(mut found) = self.get("load a table", &path_of(table))? else { return Ok(None) };
         let location = found["metadata-location"].as_str().map(str::to_owned);
-        CatalogTable::read(table, location, found["metadata"].take()).map(Some)
+        Ok(Some(CatalogTable::new(location, found["metadata"].take())))
     }
 
     fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError> {

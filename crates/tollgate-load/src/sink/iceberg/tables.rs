@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_lake::iceberg::{
-    Catalog, FileCatalog, FileFacts, FolderObjects, Locations, Objects, TableOptions, Tables,
+    Catalog, FileCatalog, FileFacts, FolderObjects, Locations, Objects, Swept, TableOptions, Tables,
 };
 use tollgate_lake::{
     GAPS, LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_gaps,
@@ -122,8 +122,18 @@ impl LakeTables {
         self.swept = Some(Instant::now());
         let namespace = &self.options.namespace;
         match sweep(&mut self.tables, ledger, age) {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(namespace, removed, "removed files that no snapshot needs"),
+            Ok(Swept { removed, left }) => {
+                if removed > 0 {
+                    tracing::info!(namespace, removed, "removed files that no snapshot needs");
+                }
+                for table in left {
+                    tracing::warn!(
+                        table,
+                        "kept all files of the folder of a table: the metadata of a table in this folder \
+                         cannot be read. Repair it, or drop it from the catalog"
+                    );
+                }
+            }
             Err(error) => {
                 let reason = join_chain(&error);
                 tracing::warn!(namespace, reason, "cannot remove files that no snapshot needs");
@@ -142,18 +152,18 @@ fn catalog(options: &IcebergOptions, objects: &Arc<dyn Objects>) -> Box<dyn Cata
 }
 
 /// Removes files that no snapshot needs, unless a loader of the sink did so in the last day.
-fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<u64, LakeError> {
+fn sweep(tables: &mut Tables, ledger: &mut Ledger, age: Duration) -> Result<Swept, LakeError> {
     let note = ledger.note("swept");
     let swept: Option<i64> = ledger.place().text(&note)?.and_then(|text| text.trim().parse().ok());
     // A time ahead of this clock is as old as none.
     let is_recent =
         |swept: i64| u64::try_from(now_ms() - swept).is_ok_and(|ms| Duration::from_millis(ms) < SWEEP_EVERY);
     if swept.is_some_and(is_recent) {
-        return Ok(0);
+        return Ok(Swept::default());
     }
-    let removed = tables.sweep(age, ledger)?;
+    let swept = tables.sweep(age, ledger)?;
     ledger.place().replace_text(&note, &format!("{}\n", now_ms()))?;
-    Ok(removed)
+    Ok(swept)
 }
 
 fn objects(place: &LakePlace) -> Result<Arc<dyn Objects>, SinkError> {

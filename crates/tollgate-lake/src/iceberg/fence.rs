@@ -1,7 +1,7 @@
 //! The fence of a table: properties that name the loads in the table. They change in the commit that brings
 //! the rows, so a load is never in the table twice.
 
-use tollgate_log::LogId;
+use tollgate_log::{LogId, Sequence};
 
 use crate::names::LoadName;
 use crate::plan::Plan;
@@ -34,6 +34,19 @@ pub(super) fn positions_of(sink: &str) -> String {
     format!("tollgate.position.{sink}.")
 }
 
+/// Returns the beginning of the keys of all fills of a sink.
+pub(super) fn fills_of(sink: &str) -> String {
+    format!("tollgate.fill.{sink}.")
+}
+
+/// Returns the fill of a key, without the beginning of the key.
+pub(super) fn fill_of(key: &str) -> Option<LoadName> {
+    let (log, records) = key.split_once('.')?;
+    let (first, last) = records.split_once('-')?;
+    let number = |text: &str| text.parse().ok().map(Sequence);
+    Some(LoadName::Fill { log: log.parse().ok()?, first: number(first)?, last: number(last)? })
+}
+
 /// Returns the last record in the value of a position.
 pub(super) fn last_of(value: &str) -> Option<u64> {
     value.split(':').next()?.parse().ok()
@@ -46,7 +59,7 @@ impl FencedLoad {
         let (key, value, last) = match load {
             LoadName::Next { log, .. } => (position(log), format!("{}{chain}", plan.last), plan.last),
             LoadName::Fill { log, first, last } => {
-                (format!("tollgate.fill.{sink}.{log}.{first}-{last}"), last.to_string(), last.0)
+                (format!("{}{log}.{first}-{last}", fills_of(sink)), last.to_string(), last.0)
             }
             LoadName::Retry { number } => (format!("tollgate.retry.{sink}"), number.to_string(), number),
         };
@@ -70,10 +83,23 @@ impl FencedLoad {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_log::{Position, Sequence};
+    use tollgate_log::Position;
 
     use super::*;
     use crate::plan::Streams;
+
+    #[test]
+    fn the_key_of_a_fill_names_the_fill() {
+        let plan = Plan::new(Position { last: Sequence(20), chain: Some(7) }, Streams::All);
+        let fill = LoadName::Fill { log: LogId::random(), first: Sequence(3), last: Sequence(5) };
+        let key = FencedLoad::new("lake", fill, &plan).key;
+        assert_eq!(fill_of(key.strip_prefix(&fills_of("lake")).unwrap()), Some(fill));
+        for other in
+            ["", "x.1-2", "01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b.1", "01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b"]
+        {
+            assert_eq!(fill_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_load_is_free_passed_or_of_another_log() {

@@ -13,7 +13,7 @@ use tollgate_value::Date;
 
 use super::catalog::{Catalog, CatalogTable, TableName};
 use super::change::Change;
-use super::fence::{Fence, FencedLoad, SINK, last_of, positions_of};
+use super::fence::{Fence, FencedLoad, SINK, fill_of, fills_of, last_of, positions_of};
 use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
 use super::metadata::{Metadata, NewSnapshot, random, unique};
 use super::metrics::FileMetrics;
@@ -29,8 +29,8 @@ use crate::plan::Plan;
 
 /// How often a commit is tried at once, while other programs commit to the same table.
 const TRIES_MAX: usize = 20;
-/// Number of positions of a sink from which a commit removes the positions of settled logs.
-const POSITIONS_MAX: usize = 64;
+/// Number of positions, or of fills, of a sink from which a commit removes those of settled loads.
+const LOADS_MAX: usize = 64;
 
 /// Options of the tables of a sink.
 #[derive(Debug, Clone)]
@@ -153,7 +153,10 @@ impl Tables {
             let Some(Loaded { table: found, .. }) = self.load(&name)? else {
                 let location = address_of(&*self.objects, &folder_of(&self.options.namespace, table));
                 let new = NewTable::new(location, columns, self.options.partition, &self.options.sink);
-                self.catalog.create(&name, &new)?;
+                // A catalog may have a table whose metadata is lost.
+                if !self.catalog.create(&name, &new)? && self.load(&name)?.is_none() {
+                    return Err(LakeError::Missing { name: name.to_string() });
+                }
                 continue;
             };
             let ids = found.metadata.ids_of(columns).map_err(|(column, found, wanted)| {
@@ -173,8 +176,8 @@ impl Tables {
     /// Brings the files of a load into their tables, each table by one commit. A table that has the load
     /// already stays as it is.
     ///
-    /// Positions of logs that are `settled` are removed from time to time. So a load that is settled is in
-    /// its tables, even if they have no position of its log.
+    /// Positions of logs and properties of fills that are `settled` are removed from time to time. So a load
+    /// that is settled is in its tables, even if they have no property of it.
     ///
     /// # Errors
     /// The catalog or the warehouse does not answer. It is unknown which tables have the load. Or a table has
@@ -219,7 +222,7 @@ impl Tables {
             let now_ms = self.now_ms().max(metadata.updated_ms());
             let mut change = Change::new(metadata);
             change.append(&snapshot, (&load.key, &load.value), now_ms);
-            change.remove_properties(self.settled_positions(metadata, &load.key, settled)?);
+            change.remove_properties(self.settled_keys(metadata, &load.key, settled)?);
             if let Some(kept) = self.options.snapshots_kept {
                 change.expire(kept, now_ms);
             }
@@ -230,26 +233,28 @@ impl Tables {
         Err(busy(&name))
     }
 
-    /// Returns the positions of logs whose loads are settled, if there are many. The position `key` stays.
-    fn settled_positions(
+    /// Returns the properties of loads that are settled, if there are many. The property `own` stays.
+    fn settled_keys(
         &self,
         metadata: &Metadata,
-        key: &str,
+        own: &str,
         settled: &mut dyn Settled,
     ) -> Result<Vec<String>, LakeError> {
-        let prefix = positions_of(&self.options.sink);
-        let positions = metadata.properties_below(&prefix);
+        let (positions, fills) = (positions_of(&self.options.sink), fills_of(&self.options.sink));
         let mut removals = Vec::new();
-        if positions.len() < POSITIONS_MAX {
-            return Ok(removals);
-        }
-        for (log, value) in positions {
+        for (log, value) in many_below(metadata, &positions) {
             let Some((id, last)) = log.parse().ok().zip(last_of(&value)) else { continue };
-            let name = format!("{prefix}{log}");
-            if name != key && settled.is_past(id, Sequence(last))? {
-                removals.push(name);
+            if settled.is_past(id, Sequence(last))? {
+                removals.push(format!("{positions}{log}"));
             }
         }
+        for (fill, _) in many_below(metadata, &fills) {
+            let Some(load) = fill_of(&fill) else { continue };
+            if settled.has(load)? {
+                removals.push(format!("{fills}{fill}"));
+            }
+        }
+        removals.retain(|key| key != own);
         Ok(removals)
     }
 
@@ -338,6 +343,12 @@ impl Tables {
         }
         Ok(files)
     }
+}
+
+/// Returns the properties whose keys begin with a text, if there are many.
+fn many_below(metadata: &Metadata, prefix: &str) -> Vec<(String, String)> {
+    let found = metadata.properties_below(prefix);
+    if found.len() < LOADS_MAX { Vec::new() } else { found }
 }
 
 fn decided_otherwise(name: &TableName, load: &FencedLoad, position: &str) -> LakeError {

@@ -368,6 +368,31 @@ fn positions_of_settled_logs_are_removed_and_their_loads_stay_in_the_table_once(
 }
 
 #[test]
+fn properties_of_settled_fills_are_removed_and_a_late_retry_of_one_changes_nothing() {
+    let site = Site::new();
+    let mut tables = site.tables();
+    let (mut done, mut loads) = (Done::default(), Vec::new());
+    for number in 0..70_u64 {
+        let (first, last) = (1 + number * 10, 5 + number * 10);
+        let (_, plan, files) = site.file(&mut tables, first, last);
+        let load = LoadName::Fill { log: site.log, first: Sequence(first), last: Sequence(last) };
+        tables.append(load, &plan, &files, &mut done).unwrap();
+        // The last fills are not settled.
+        if number < 60 {
+            done.loads.push(load);
+        }
+        loads.push((load, plan, files));
+    }
+    let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
+    let metadata = tables.load(&name).unwrap().unwrap().table.metadata;
+    assert_eq!(metadata.properties_below("tollgate.fill.lake.").len(), 10);
+    for (load, plan, files) in &loads {
+        tables.append(*load, plan, files, &mut done).unwrap();
+    }
+    assert_eq!(site.totals().1, "350");
+}
+
+#[test]
 fn a_stream_that_gets_a_key_needs_the_ids_of_its_columns_again() {
     let site = Site::new();
     let mut tables = site.tables();

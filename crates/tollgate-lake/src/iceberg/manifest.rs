@@ -10,7 +10,7 @@ use super::partition::{self, Spec};
 /// Status of an entry of a file that the snapshot adds.
 const ADDED: i64 = 1;
 /// Status of an entry of a file that is gone.
-const DELETED: i64 = 2;
+pub(super) const DELETED: i64 = 2;
 /// Content of files with rows. Other files name rows that are deleted.
 const DATA: i64 = 0;
 
@@ -77,15 +77,7 @@ pub(super) fn write_manifest(
         values.long(0).long(0);
         data_file(file, spec, &mut values);
     }
-    let pairs = [
-        ("schema", schema.to_string()),
-        ("schema-id", schema["schema-id"].to_string()),
-        ("partition-spec", Json::from(spec.fields.clone()).to_string()),
-        ("partition-spec-id", spec.id.to_string()),
-        ("format-version", "2".to_owned()),
-        ("content", "data".to_owned()),
-    ];
-    let bytes = write_file(&manifest_schema(spec), &pairs, files.len(), &values);
+    let bytes = write_entries(&values, files.len(), schema, spec);
     let rows = files.iter().map(|file| file.rows).sum();
     let entry = ManifestEntry {
         address: address.to_owned(),
@@ -97,6 +89,19 @@ pub(super) fn write_manifest(
         ..ManifestEntry::default()
     };
     (bytes, entry)
+}
+
+/// Returns a manifest of encoded entries.
+pub(super) fn write_entries(values: &AvroEncoder, count: usize, schema: &Json, spec: &Spec) -> Vec<u8> {
+    let pairs = [
+        ("schema", schema.to_string()),
+        ("schema-id", schema["schema-id"].to_string()),
+        ("partition-spec", Json::from(spec.fields.clone()).to_string()),
+        ("partition-spec-id", spec.id.to_string()),
+        ("format-version", "2".to_owned()),
+        ("content", "data".to_owned()),
+    ];
+    write_file(&manifest_schema(spec), &pairs, count, values)
 }
 
 fn summaries(files: &[DataFile], spec: &Spec) -> Vec<FieldSummary> {
@@ -145,9 +150,13 @@ fn data_file(file: &DataFile, spec: &Spec, values: &mut AvroEncoder) {
             values.long(*group);
         });
     });
+    // Counts of NaN, a key, and a sort order.
+    for _ in 0..3 {
+        values.option(None::<()>, |_, ()| {});
+    }
 }
 
-fn manifest_schema(spec: &Spec) -> Json {
+pub(super) fn manifest_schema(spec: &Spec) -> Json {
     let map = |(name, id): (&str, i64), key: i64, value: &str| {
         json!({"name": name, "field-id": id, "default": null, "type": ["null", {
         "type": "array", "logicalType": "map", "items": {
@@ -175,6 +184,10 @@ fn manifest_schema(spec: &Spec) -> Json {
             map(("upper_bounds", 128), 129, "bytes"),
             {"name": "split_offsets", "field-id": 132, "default": null,
              "type": ["null", {"type": "array", "items": "long", "element-id": 133}]},
+            // Other engines fill these fields, and a merged manifest keeps them.
+            map(("nan_value_counts", 137), 138, "long"),
+            optional("key_metadata", "bytes", 131),
+            optional("sort_order_id", "int", 140),
         ]}},
     ]})
 }
@@ -296,9 +309,68 @@ pub(super) fn read_manifest(file: &[u8]) -> Result<Vec<NamedFile>, String> {
 }
 
 impl ManifestEntry {
+    pub(super) fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes).unwrap_or_default()
+    }
+
+    pub(super) fn sequence(&self) -> i64 {
+        self.sequence.unwrap_or_default()
+    }
+
+    pub(super) const fn snapshot(&self) -> i64 {
+        self.snapshot
+    }
+
+    /// Returns whether the manifest has files of rows with this partition, and no key that encrypts it.
+    pub(super) const fn is_of_rows(&self, spec: &Spec) -> bool {
+        !self.has_deletes() && self.spec == spec.id && self.key_metadata.is_none()
+    }
+
+    /// Returns the entry of a manifest with the files of others.
+    pub(super) fn merged(
+        from: &[&Self],
+        (address, bytes): (&str, u64),
+        snapshot: i64,
+        (files, rows, sequence_min): (u64, i64, i64),
+    ) -> Self {
+        Self {
+            address: address.to_owned(),
+            bytes: signed(bytes),
+            spec: from.first().map_or(0, |entry| entry.spec),
+            snapshot,
+            sequence_min: Some(sequence_min),
+            counts: [0, signed(files), 0, 0, rows, 0],
+            partitions: merged_summaries(from),
+            ..Self::default()
+        }
+    }
+
     /// Returns whether the files of the manifest name rows that are deleted.
     pub(super) const fn has_deletes(&self) -> bool {
         self.content != DATA
+    }
+}
+
+/// Returns what is known of the partitions of several manifests. Bounds are days, months or years.
+fn merged_summaries(from: &[&ManifestEntry]) -> Option<Vec<FieldSummary>> {
+    let mut all = from.iter().map(|entry| entry.partitions.clone());
+    let first = all.next().flatten()?;
+    all.try_fold(first, |mut merged, next| {
+        let next = next.filter(|next| next.len() == merged.len())?;
+        merged.iter_mut().zip(next).for_each(|(merged, next)| merged.widen(next));
+        Some(merged)
+    })
+}
+
+impl FieldSummary {
+    fn widen(&mut self, other: Self) {
+        let number =
+            |bytes: &Vec<u8>| bytes.as_slice().try_into().map(i32::from_le_bytes).unwrap_or_default();
+        let ends = |one: &Option<Vec<u8>>, other: Option<Vec<u8>>| one.clone().into_iter().chain(other);
+        self.has_null |= other.has_null;
+        self.has_nan = self.has_nan.zip(other.has_nan).map(|(one, other)| one || other);
+        self.lower = ends(&self.lower, other.lower).min_by_key(number);
+        self.upper = ends(&self.upper, other.upper).max_by_key(number);
     }
 }
 

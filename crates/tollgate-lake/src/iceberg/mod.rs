@@ -6,6 +6,7 @@
 //! | [`new_table`], [`metadata`] | a table that is to be created; the metadata of a table |
 //! | [`avro`], [`manifest`], [`metrics`] | which data files a snapshot has, with their counts and bounds |
 //! | [`fence`], [`settled`] | which loads a table has |
+//! | [`merge`] | merges small manifests |
 //! | [`catalog`], [`warehouse`] | the services that a table needs |
 //! | [`commit`], [`change`] | a change of a table: requirements and updates |
 //! | [`file_catalog`] | a catalog that keeps only the address of each metadata file |
@@ -20,6 +21,7 @@ mod fence;
 mod file_catalog;
 mod folder;
 mod manifest;
+mod merge;
 mod metadata;
 mod metrics;
 mod new_table;

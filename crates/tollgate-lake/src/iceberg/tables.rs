@@ -15,6 +15,7 @@ use super::catalog::{Catalog, CatalogTable, TableName};
 use super::change::Change;
 use super::fence::{Fence, FencedLoad, SINK, fill_of, fills_of, last_of, positions_of};
 use super::manifest::{DataFile, ManifestEntry, read_list, read_manifest, write_list, write_manifest};
+use super::merge::{MergeRule, Merged};
 use super::metadata::{Metadata, NewSnapshot, random, unique};
 use super::metrics::FileMetrics;
 use super::new_table::NewTable;
@@ -29,7 +30,7 @@ use crate::plan::Plan;
 
 /// How often a commit is tried at once, while other programs commit to the same table.
 const TRIES_MAX: usize = 20;
-/// Number of positions, or of fills, of a sink from which a commit removes those of settled loads.
+/// Number of positions, or of fills, of a sink from which a commit removes the settled ones.
 const LOADS_MAX: usize = 64;
 
 /// Options of the tables of a sink.
@@ -281,7 +282,7 @@ impl Tables {
         let (bytes, entry) = write_manifest(&files, (id, &address), table.table.metadata.schema(), &spec);
         self.store(&table.folder, &manifest, &bytes)?;
         let mut entries = vec![entry];
-        entries.extend(self.manifests(&table.table.metadata)?);
+        entries.extend(self.merged_manifests(table, id, &spec)?);
         let parent = table.table.metadata.snapshot().and_then(|parent| parent["snapshot-id"].as_i64());
         let bytes = write_list(&entries, (id, parent, table.table.metadata.last_sequence() + 1));
         let list = self.store(&table.folder, &format!("snap-{id}-{}.avro", unique()), &bytes)?;
@@ -293,6 +294,45 @@ impl Tables {
             rows: files.iter().map(|file| file.rows).sum(),
             bytes: files.iter().map(|file| file.bytes).sum(),
         })
+    }
+
+    /// Returns the manifests of the current snapshot, of which small ones are merged if there are many.
+    fn merged_manifests(
+        &self,
+        Loaded { table, folder }: &Loaded,
+        snapshot: i64,
+        spec: &Spec,
+    ) -> Result<Vec<ManifestEntry>, LakeError> {
+        let mut manifests = self.manifests(&table.metadata)?;
+        let Some(rule) = MergeRule::read(&table.metadata) else { return Ok(manifests) };
+        let (mut gone, mut merged) = (BTreeSet::new(), Vec::new());
+        for group in rule.groups(&manifests, spec) {
+            let (mut files, mut members) = (Merged::new(spec), Vec::new());
+            for place in group {
+                let Some(manifest) = manifests.get(place) else { continue };
+                let bytes = match self.needed_at(&manifest.address) {
+                    // An append needs none of the earlier manifests.
+                    Err(LakeError::Missing { .. } | LakeError::Text { .. }) => continue,
+                    bytes => bytes?,
+                };
+                if files.add(manifest, &bytes) {
+                    gone.insert(manifest.address.clone());
+                    members.push(manifest);
+                }
+            }
+            if members.is_empty() {
+                continue;
+            }
+            let name = format!("{}-m1.avro", unique());
+            let address = address_of(&*self.objects, &format!("{folder}/metadata/{name}"));
+            let schema = table.metadata.schema();
+            let (bytes, entry) = files.finish((snapshot, &address), schema, spec, &members);
+            self.store(folder, &name, &bytes)?;
+            merged.push(entry);
+        }
+        manifests.retain(|manifest| !gone.contains(&manifest.address));
+        merged.extend(manifests);
+        Ok(merged)
     }
 
     /// Returns a file with its bytes in the warehouse. Another version of this program may have written it.
@@ -308,7 +348,7 @@ impl Tables {
     }
 
     /// Returns the manifests of the current snapshot.
-    fn manifests(&self, metadata: &Metadata) -> Result<Vec<ManifestEntry>, LakeError> {
+    pub(super) fn manifests(&self, metadata: &Metadata) -> Result<Vec<ManifestEntry>, LakeError> {
         let Some(list) = metadata.snapshot().and_then(|snapshot| snapshot["manifest-list"].as_str()) else {
             return Ok(Vec::new());
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, LogId, Position, Schema, Sequence, Value};
 
+use super::avro::read_file;
 use super::{
     FileCatalog, FileFacts, FolderObjects, Locations, Objects, Settled, Swept, TableName, TableOptions,
     Tables,
@@ -390,6 +391,39 @@ fn properties_of_settled_fills_are_removed_and_a_late_retry_of_one_changes_nothi
         tables.append(*load, plan, files, &mut done).unwrap();
     }
     assert_eq!(site.totals().1, "350");
+}
+
+#[test]
+fn small_manifests_are_merged_and_each_file_keeps_its_number() {
+    let site = Site::new();
+    let name = TableName { namespace: "web".to_owned(), table: "visits".to_owned() };
+    let mut counts = Vec::new();
+    for number in 0..105 {
+        site.append(1 + number * 10, 10 + number * 10).unwrap();
+        let mut tables = site.tables();
+        let metadata = tables.load(&name).unwrap().unwrap().table.metadata;
+        counts.push(tables.manifests(&metadata).unwrap().len());
+    }
+    // The 101st append finds 100 manifests.
+    assert_eq!((counts[99], counts[100], counts[104]), (100, 2, 6));
+    assert_eq!(site.totals(), (105, "1050".to_owned()));
+    let mut tables = site.tables();
+    let metadata = tables.load(&name).unwrap().unwrap().table.metadata;
+    let mut numbers = Vec::new();
+    for manifest in tables.manifests(&metadata).unwrap() {
+        for entry in read_file(&tables.needed_at(&manifest.address).unwrap()).unwrap() {
+            let number = entry.field(3).int().unwrap_or_else(|| manifest.sequence());
+            let is_existing = entry.field(0).int() == Some(0);
+            assert_eq!(is_existing, number <= 100, "{entry:?}");
+            assert_eq!(entry.field(4).int().unwrap_or(number), number);
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=105).collect::<Vec<_>>());
+    // Of 106 metadata files, the last one names 50. All snapshots and their manifests stay.
+    assert_eq!(tables.sweep(Duration::ZERO, &mut Done::default()).unwrap().removed, 106 - 51);
+    assert_eq!(site.totals(), (105, "1050".to_owned()));
 }
 
 #[test]

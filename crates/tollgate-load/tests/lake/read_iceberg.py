@@ -78,6 +78,7 @@ print(
             "summary": dict(snapshot.summary.additional_properties) if snapshot else {},
             "properties": table.properties,
             "files": len(files),
+            "manifests": len(snapshot.manifests(table.io)) if snapshot else 0,
             "file_rows": sum(file.record_count for file in files),
             "file_bytes": sum(file.file_size_in_bytes for file in files),
             "bounds": bounds(min(files, key=lambda file: file.file_path)) if files else {},

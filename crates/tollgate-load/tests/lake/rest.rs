@@ -260,3 +260,25 @@ fn only_a_server_with_a_trusted_certificate_is_a_catalog() {
     check("ca.pem", "answers 400");
     check("other.pem", "invalid peer certificate");
 }
+
+#[test]
+fn other_engines_read_the_merged_manifests_of_a_table() {
+    let mut site = site();
+    site.file_bytes = 1;
+    site.write(100);
+    site.load();
+    let name = ("web".to_owned(), "visits".to_owned());
+    let mut state = server_of(&site).state();
+    let table = state.tables.tables.get_mut(&name).unwrap();
+    table.metadata["properties"]["commit.manifest.min-count-to-merge"] = json!("3");
+    drop(state);
+    site.write(1_000);
+    site.load();
+    check_engines(&site, 1_100);
+    let found = tables::read(&server_of(&site).address, &site, "visits");
+    let (files, manifests) = (found["files"].as_u64().unwrap(), found["manifests"].as_u64().unwrap());
+    assert!(files > 20 && manifests <= 3, "{files} files in {manifests} manifests");
+    // A filter finds its files by the bounds of the merged manifest.
+    assert_eq!((&found["planned_none"], &found["planned_days"]), (&json!(0), &json!(0)));
+    site.check_counts(&[100, 1_000]);
+}

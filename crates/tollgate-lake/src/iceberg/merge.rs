@@ -1,7 +1,7 @@
 //! Merges small manifests, because each append adds one, and each manifest list names all of them.
 //!
-//! The properties and their defaults are those of Java's `MergeAppend`. A manifest of another engine stays if
-//! this program cannot read it, or does not write one of its fields.
+//! The properties and their defaults are the same as for Java's `MergeAppend`. A manifest of another engine
+//! stays if this program cannot read it, or does not write one of its fields.
 
 use serde_json::Value as Json;
 

@@ -282,3 +282,18 @@ fn other_engines_read_the_merged_manifests_of_a_table() {
     assert_eq!((&found["planned_none"], &found["planned_days"]), (&json!(0), &json!(0)));
     site.check_counts(&[100, 1_000]);
 }
+
+#[test]
+fn a_table_that_the_server_keeps_outside_of_the_warehouse_stops_the_sink() {
+    let site = site();
+    site.write(10);
+    site.load();
+    let name = ("web".to_owned(), "visits".to_owned());
+    let mut state = server_of(&site).state();
+    state.tables.tables.get_mut(&name).unwrap().metadata["location"] = json!("s3://other/visits");
+    drop(state);
+    site.write(10);
+    let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
+    let place = format!("is at s3://other/visits, outside of the warehouse file://{}", site.lake().display());
+    assert!(error.contains(&place), "{error}");
+}

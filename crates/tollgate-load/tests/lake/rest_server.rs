@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     Beaten,
 }
 
-/// How requests have to prove who sends them.
+/// The authentication that the server wants.
 #[derive(Debug, Clone)]
 pub(crate) enum Guard {
     Open,

@@ -40,7 +40,7 @@ pub enum CatalogPlace {
 }
 
 impl CatalogPlace {
-    /// Returns whether both are the same catalog, with whatever proof of the sender.
+    /// Returns whether both are the same catalog. Their authentication may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Sqlite(path), Self::Sqlite(other)) => path == other,

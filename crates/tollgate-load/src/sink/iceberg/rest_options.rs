@@ -10,7 +10,7 @@ pub struct RestOptions {
     pub address: String,
     /// The warehouse or catalog that the server is asked for. `None`: the server has one.
     pub warehouse: Option<String>,
-    /// How requests prove who sends them.
+    /// Authentication of requests.
     pub auth: RestAuth,
     /// A PEM file with the trusted authorities. `None`: the authorities of the system.
     pub ca: Option<PathBuf>,
@@ -18,17 +18,17 @@ pub struct RestOptions {
     pub timeout: Duration,
 }
 
-/// How requests prove who sends them.
+/// Authentication of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RestAuth {
-    /// They do not.
+    /// Requests carry no credentials.
     #[default]
     None,
-    /// By the token in a file, which another program may replace.
+    /// The token in a file, which another program may replace.
     TokenFile(PathBuf),
-    /// By a token that the server gives for a client and its secret.
+    /// A token that a server gives for a client and its secret.
     ClientCredentials(ClientCredentials),
-    /// By a signature of AWS, with the keys of the warehouse.
+    /// A signature of AWS, with the keys of the warehouse.
     SigV4(SigV4),
 }
 

@@ -1,4 +1,4 @@
-//! How requests prove who sends them: by a token, or by a signature.
+//! Authentication of requests, by a token or by a signature.
 
 use tollgate_ship::{AwsKeys, AwsSigner, Secret, WebClient};
 
@@ -9,8 +9,8 @@ use crate::sink::iceberg::rest_options::{RestAuth, RestOptions};
 /// The path that gives tokens below the address of a catalog.
 const TOKENS: &str = "v1/oauth/tokens";
 
-/// What requests carry now.
-pub(super) struct Proof {
+/// The credentials of requests.
+pub(super) struct Credentials {
     auth: RestAuth,
     /// The address that gives tokens.
     tokens: String,
@@ -25,7 +25,7 @@ enum State {
     Signature(Box<AwsSigner>),
 }
 
-impl Proof {
+impl Credentials {
     pub(super) fn open(options: &RestOptions, keys: &AwsKeys, client: &WebClient) -> Result<Self, RestError> {
         let state = match &options.auth {
             RestAuth::None => State::Nothing,
@@ -44,8 +44,8 @@ impl Proof {
         Ok(Self { auth: options.auth.clone(), tokens, state })
     }
 
-    /// Makes the proof of the next request. A token that is soon too old is renewed. The file of a token is
-    /// read each time, so a new token is used at once.
+    /// Makes the credentials of the next request. A token that is soon too old is renewed. The file of a
+    /// token is read each time, so a new token is used at once.
     pub(super) fn prepare(&mut self, client: &WebClient) -> Result<(), RestError> {
         match (&mut self.state, &self.auth) {
             (State::File(secret), RestAuth::TokenFile(file)) => *secret = Some(read_secret(file)?),

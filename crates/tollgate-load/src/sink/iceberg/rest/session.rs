@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 use tollgate_ship::{AwsKeys, Secret, WebAnswer, WebClient, WebOptions, WebRequest};
 
-use super::auth::Proof;
+use super::auth::Credentials;
 use super::encoding::encoded;
 use super::error::{CallError, RestError, said};
 use crate::sink::iceberg::rest_options::RestOptions;
@@ -31,7 +31,7 @@ pub(super) struct Call<'c> {
 /// A catalog whose configuration was read.
 pub(super) struct RestSession {
     client: WebClient,
-    proof: Proof,
+    credentials: Credentials,
     /// The address of the catalog.
     address: String,
     /// The address of all paths: `{address}/v1/{prefix}`.
@@ -44,9 +44,9 @@ impl RestSession {
     pub(super) fn open(options: &RestOptions, keys: &AwsKeys) -> Result<Self, RestError> {
         let web = WebOptions { ca: options.ca.clone(), proxy: None, timeout: options.timeout };
         let client = WebClient::open(&web).map_err(RestError::Open)?;
-        let proof = Proof::open(options, keys, &client)?;
+        let credentials = Credentials::open(options, keys, &client)?;
         let base = format!("{}/v1", options.address);
-        let mut session = Self { client, proof, address: options.address.clone(), base };
+        let mut session = Self { client, credentials, address: options.address.clone(), base };
         let query = options.warehouse.as_deref().map(|name| format!("?warehouse={}", encoded(name)));
         let path = format!("config{}", query.unwrap_or_default());
         let action = "read the configuration of the catalog";
@@ -67,7 +67,7 @@ impl RestSession {
     /// with a new token.
     pub(super) fn call(&mut self, call: &Call<'_>) -> Result<Json, RestError> {
         let mut answer = self.send(call)?;
-        if REFUSED_TOKEN.contains(&answer.status) && self.proof.drop_token() {
+        if REFUSED_TOKEN.contains(&answer.status) && self.credentials.drop_token() {
             answer = self.send(call)?;
         }
         match answer.status {
@@ -76,7 +76,7 @@ impl RestSession {
                 .map_err(|_| self.form(call.action, "has no JSON").into()),
             204 => Ok(Json::Null),
             status => {
-                let secret = self.proof.token().map_or("", Secret::reveal);
+                let secret = self.credentials.token().map_or("", Secret::reveal);
                 let (text, is_of_catalog) = said(&answer.content, &[secret]);
                 let (action, address) = (call.action, self.address.clone());
                 Err(CallError::Status { action, address, status, text, is_of_catalog }.into())
@@ -85,8 +85,8 @@ impl RestSession {
     }
 
     fn send(&mut self, call: &Call<'_>) -> Result<WebAnswer, RestError> {
-        self.proof.prepare(&self.client)?;
-        let token = self.proof.token().map(|token| format!("Bearer {}", token.reveal()));
+        self.credentials.prepare(&self.client)?;
+        let token = self.credentials.token().map(|token| format!("Bearer {}", token.reveal()));
         let mut fields = vec![("accept", "application/json")];
         fields.extend(call.content.map(|_| ("content-type", "application/json")));
         fields.extend(token.as_deref().map(|token| ("authorization", token)));
@@ -96,7 +96,7 @@ impl RestSession {
             fields: &fields,
             content: call.content.map(|content| content.to_string().into_bytes()).unwrap_or_default(),
         };
-        let answer = self.client.call(request, self.proof.signer(), call.bytes_max);
+        let answer = self.client.call(request, self.credentials.signer(), call.bytes_max);
         Ok(answer.map_err(|source| CallError::NoAnswer {
             action: call.action,
             address: self.address.clone(),

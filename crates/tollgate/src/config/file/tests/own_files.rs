@@ -102,6 +102,14 @@ fn files_that_the_server_writes_and_runs_are_not_served() {
     let bus = "[sink.k]\nkafka = \"b:1\"\ntls = true\ntls_certificate = \"c.pem\"\n\
                tls_key = \"public/key.pem\"\nsasl = \"oauthbearer\"\nsasl_token_file = \"public/token\"\n";
     check("public", bus, &["tls_key in [sink.k]", "sasl_token_file in [sink.k]"]);
+    for (keys, key) in [
+        ("token_file = \"public/token\"", "token_file"),
+        ("client_id = \"me\", client_secret_file = \"public/secret\"", "client_secret_file"),
+    ] {
+        let lake =
+            format!("[sink.k]\niceberg = {{ catalog = \"https://c\", warehouse = \"lake\", {keys} }}\n");
+        check("public", &lake, &[&format!("{key} in [sink.k]")]);
+    }
     let shop = format!("{elsewhere}[[app]]\npath = \"/shop\"\ndir = \"apps/shop\"\n");
     check("apps", &shop, &["app \"/shop\""]);
     check("apps/shop/public", &shop, &[]);

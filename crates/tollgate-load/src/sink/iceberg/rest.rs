@@ -83,9 +83,15 @@ impl RestCatalog {
 
 impl Catalog for RestCatalog {
     fn load(&mut self, table: &TableName) -> Result<Option<CatalogTable>, LakeError> {
-        let Some(mut found) = self.get("load a table", &path_of(table))? else { return Ok(None) };
+        let action = "load a table";
+        let Some(mut found) = self.get(action, &path_of(table))? else { return Ok(None) };
         let location = found["metadata-location"].as_str().map(str::to_owned);
-        Ok(Some(CatalogTable::new(location, found["metadata"].take())))
+        let metadata = found["metadata"].take();
+        if !metadata.is_object() {
+            let address = self.options.address.clone();
+            return Err(failed(CallError::Form { action, address, reason: "has no metadata" }.into()));
+        }
+        Ok(Some(CatalogTable::new(location, metadata)))
     }
 
     fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError> {

@@ -71,10 +71,10 @@ impl RestSession {
             answer = self.send(call)?;
         }
         match answer.status {
-            200 if answer.content.is_empty() => Err(self.form(call.action, "is empty").into()),
-            200 => serde_json::from_slice(&answer.content)
-                .map_err(|_| self.form(call.action, "has no JSON").into()),
             204 => Ok(Json::Null),
+            200..300 if answer.content.is_empty() => Err(self.form(call.action, "is empty").into()),
+            200..300 => serde_json::from_slice(&answer.content)
+                .map_err(|_| self.form(call.action, "has no JSON").into()),
             status => {
                 let secret = self.credentials.token().map_or("", Secret::reveal);
                 let (text, is_of_catalog) = said(&answer.content, &[secret]);

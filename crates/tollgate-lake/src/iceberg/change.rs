@@ -12,7 +12,7 @@ use super::commit::{LAST_ADDED, MAIN, Requirement, TableCommit, Update};
 use super::metadata::{Metadata, NewSnapshot};
 use super::types::TableColumn;
 
-/// A commit in the making.
+/// A commit that is being built.
 pub(super) struct Change {
     /// The table after the updates so far.
     metadata: Metadata,

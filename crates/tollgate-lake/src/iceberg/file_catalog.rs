@@ -86,7 +86,7 @@ impl Catalog for FileCatalog {
         self.locations.add(table, &location)
     }
 
-    /// The address of the metadata file stands for the whole table. So its comparison holds each requirement.
+    /// A metadata file never changes. So the comparison of its address covers each requirement.
     fn commit(
         &mut self,
         table: &TableName,

@@ -34,7 +34,7 @@ OTLP_PROTO = target/tools/opentelemetry-proto-$(OTLP_PROTO_VERSION)
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake-spark lake-rest lake-bench
+.PHONY: run build build-dist dist dist-test dist-e2e dist-tools dist-test-tools release install test browser screenshots senders spans go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw pebble stores crash ship-crash volumes ship-kills fleet outage agreement soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover tls access-log bench bench-smoke nightly disks where fuzz cycles wrap xml-bench xml-study xml-streams xml-conformance upgrades relaxng-oracles relaxng-bench kafka queue-clients queue-crash queue-test queue-bench lake-readers lake-test lake-crash lake lake-spark lake-rest lake-bench
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -365,13 +365,14 @@ fleet: tools versitygw
 	TOLLGATE_FLEET_TURNS=$${TURNS:-180} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
 	$(CARGO) test --locked -p tollgate --test it fleet -- --nocapture
 
-# DuckDB with its extension for Iceberg, pyarrow and pyiceberg from PyPI, which read the files of a lake.
-LAKE_READERS = target/tools/lake-readers-2
+# DuckDB with its extensions for Iceberg and S3, pyarrow and pyiceberg from PyPI, which read the files of a lake.
+LAKE_READERS = target/tools/lake-readers-3
 lake-readers: $(LAKE_READERS)
 $(LAKE_READERS):
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-	  --target $(LAKE_READERS).part duckdb==1.5.5 duckdb-extension-avro==1.5.5 duckdb-extension-iceberg==1.5.5 \
+	  --target $(LAKE_READERS).part duckdb==1.5.5 duckdb-extension-avro==1.5.5 duckdb-extension-httpfs==1.5.5 \
+	  duckdb-extension-iceberg==1.5.5 \
 	  pyarrow==26.0.1 'pyiceberg[sql-postgres,sql-sqlite]==0.12.0'
 	mv $(LAKE_READERS).part $(LAKE_READERS)
 
@@ -399,6 +400,9 @@ $(LAKE_REST): tools/rest_catalog_jars.txt
 	rm -rf $(LAKE_REST).part
 	tools/fetch_jars.py tools/rest_catalog_jars.txt $(LAKE_REST).part/jars
 	mv $(LAKE_REST).part $(LAKE_REST)
+
+# All tests of the lake: those of CI, and Spark and the REST catalog of Apache Iceberg.
+lake: lake-test lake-spark lake-rest
 
 # Spark reads tables of Iceberg, rewrites them, deletes rows and adds columns between loads. Needs Java 17 and 1 GiB of
 # disk space for Spark. The jars come from Maven Central, with the SHA-256 of tools/spark_jars.txt.

@@ -25,16 +25,18 @@ pairs = {
 }
 
 connection = duckdb.connect()
-for extension in ["avro", "iceberg"]:
+for extension in ["avro", "httpfs", "iceberg"]:
     package = importlib.util.find_spec(f"duckdb_extension_{extension}")
     folder = Path(next(iter(package.submodule_search_locations)))
     connection.load_extension(str(next(folder.rglob(f"{extension}.duckdb_extension"))))
 connection.execute("SET TimeZone = 'UTC'")
 source = f"iceberg_scan('{table.metadata_location}')"
-# DuckDB would need its extension for S3.
 if store:
-    print(json.dumps({"count": [arrow.num_rows, len(pairs)]}))
-    sys.exit()
+    endpoint, key, secret = sys.argv[4:7]
+    connection.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', REGION 'us-east-1', "
+        f"ENDPOINT '{endpoint.removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
+    )
 
 
 def ask(question: str) -> list:
@@ -42,6 +44,14 @@ def ask(question: str) -> list:
     rows = connection.execute(question.format(source=source)).fetchall()
     return [[None if value is None else str(value) for value in row] for row in rows]
 
+
+if store:
+    count = [
+        *ask("SELECT count(*), count(DISTINCT (_log, _seq)) FROM {source}")[0],
+        *ask(f"SELECT count(*) FROM read_parquet('{table.location()}/**/*.parquet')")[0],
+    ]
+    print(json.dumps({"count": [arrow.num_rows, len(pairs)], "duckdb": [int(found) for found in count]}))
+    sys.exit()
 
 files = [task.file for task in table.scan().plan_files()]
 

@@ -11,7 +11,7 @@ use crate::logs::{add, column, hand_over};
 use crate::site::Site;
 
 /// The folder into which `make lake-readers` installs DuckDB, pyarrow and pyiceberg.
-const READERS: &str = "../../target/tools/lake-readers-2";
+const READERS: &str = "../../target/tools/lake-readers-3";
 
 /// Reads a table of the lake with DuckDB and pyarrow.
 fn read(site: &Site, table: &str) -> Json {

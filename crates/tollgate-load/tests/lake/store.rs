@@ -58,6 +58,8 @@ fn tables_in_a_store_have_each_record_once_and_a_kill_of_the_store_doubles_none(
     site.check_all(400);
     let found = tables::read(&iceberg::address(&site), &site, "visits");
     assert_eq!(found["count"], serde_json::json!([400, 400]));
+    // Each file of the table has rows that are in no other one.
+    assert_eq!(found["duckdb"], serde_json::json!([400, 400, 400]));
 }
 
 #[test]

@@ -367,8 +367,8 @@ impl Endpoint {
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {
-            if recorder.is_refusing(stream.ack) {
-                return Some((Refusal::Database, refusal_text::DATABASE));
+            if let Some(kind) = recorder.away(stream.ack) {
+                return Some((Refusal::Database, kind.away()));
             }
             if let Err(error) = recorder.check(stream.ack, now) {
                 return Some((Refusal::from(&error), refusal_text::of_log(&error)));

@@ -32,11 +32,9 @@ impl Endpoint {
         let plain = |reply| GatedReply { reply, gate: None, ack: None, streamed: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
-        if emitted
-            .iter()
-            .any(|one| self.streams.get(one.stream).is_some_and(|to| recorder.is_refusing(to.ack)))
-        {
-            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::DATABASE).into();
+        let away = |one: &Emitted| recorder.away(self.streams.get(one.stream)?.ack);
+        if let Some(kind) = emitted.iter().find_map(away) {
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, kind.away()).into();
         }
         let ending = TransactionEnd::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };

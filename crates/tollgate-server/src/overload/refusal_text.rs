@@ -6,7 +6,6 @@ pub(crate) const BEHIND: &str = "the server is overloaded: nothing was recorded"
 pub(crate) const CONNECTIONS: &str = "too many connections: nothing was recorded";
 pub(crate) const CLIENT_CONNECTIONS: &str = "too many connections of this client: nothing was recorded";
 pub(crate) const MEMORY: &str = "the server has too little memory for this request: nothing was recorded";
-pub(crate) const DATABASE: &str = "the database does not answer: nothing was recorded";
 pub(crate) const SCRIPT_MEMORY: &str = "the scripts hold too much memory: nothing was recorded";
 pub(crate) const SCRIPT_QUEUE: &str = "too many scripts wait: nothing was recorded";
 

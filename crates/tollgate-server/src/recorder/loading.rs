@@ -15,14 +15,13 @@ use tollgate_script::RequestId;
 
 use super::ack_outcome::AckOutcome;
 use crate::item_summary::item_summary;
-
-/// Text for a client about a reject whose reason is internal.
-const REJECTED: &str = "the database refused this record and kept it as a reject";
+use crate::options::stream::AwaitedKind;
 
 /// One transaction with a reply that waits.
 #[derive(Debug)]
 pub(crate) struct Loading {
     ticket: AppendedRecords,
+    kind: AwaitedKind,
     deadline: Instant,
     id: RequestId,
     /// Reasons of rejects for the client, by the index of the record.
@@ -37,9 +36,14 @@ enum State {
 }
 
 impl Loading {
-    pub(super) fn new(ticket: AppendedRecords, deadline: Instant, id: RequestId) -> Rc<Self> {
+    pub(super) fn new(
+        ticket: AppendedRecords,
+        kind: AwaitedKind,
+        deadline: Instant,
+        id: RequestId,
+    ) -> Rc<Self> {
         let (rejected, state) = (RefCell::default(), RefCell::new(State::Waiting(None)));
-        Rc::new(Self { ticket, deadline, id, rejected, state })
+        Rc::new(Self { ticket, kind, deadline, id, rejected, state })
     }
 
     /// Stores the reasons why records became rejects. The client may read these reasons.
@@ -65,6 +69,11 @@ impl Loading {
         }
     }
 
+    /// Returns the kind of sink that the reply waits for.
+    pub(crate) const fn kind(&self) -> AwaitedKind {
+        self.kind
+    }
+
     /// Returns the content of a reply about records that are not all rows.
     pub(crate) fn summary(&self) -> Bytes {
         let rejected = self.rejected.borrow();
@@ -78,7 +87,10 @@ impl Loading {
                 Mishap::Missing => outcome = AckOutcome::Missing,
                 Mishap::Rejected(reason) => {
                     tracing::info!(id = %self.id, record = place, reason, "the sink refused a record: its reply reports a reject");
-                    self.rejected.borrow_mut().entry(place).or_insert_with(|| REJECTED.to_owned());
+                    self.rejected
+                        .borrow_mut()
+                        .entry(place)
+                        .or_insert_with(|| self.kind.rejected().to_owned());
                     if outcome == AckOutcome::Kept {
                         outcome = AckOutcome::Rejected;
                     }

@@ -6,7 +6,7 @@
 //!
 //! While the disk is fast, the worker writes the batch itself. Connections that wait only for the write then
 //! continue at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose
-//! records reached their level. [`loading`] holds the replies that wait for a database.
+//! records reached their level. [`loading`] holds the replies that wait for a sink.
 
 mod ack_outcome;
 mod loading;
@@ -24,7 +24,7 @@ use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, SinkBreak
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
-use crate::options::stream::{Ack, WhenAway};
+use crate::options::stream::{Ack, AwaitedKind, WhenAway};
 pub(crate) use ack_outcome::AckOutcome;
 pub(crate) use loading::Loading;
 use loading::Loadings;
@@ -124,14 +124,14 @@ impl Recorder {
     }
 
     fn gate(&self, ack: Ack, ticket: AppendedRecords, id: &RequestId) -> Gate {
-        match ack {
-            Ack::Log(level) => Gate::Log { ticket, level },
-            Ack::Loaded { sink, timeout } | Ack::Queued { sink, timeout, .. } => {
-                let loading = Loading::new(ticket, Instant::now() + timeout, id.clone());
-                self.loadings.borrow_mut().push(sink, loading.clone());
-                Gate::Loaded(loading)
-            }
-        }
+        let (kind, sink, timeout) = match ack {
+            Ack::Log(level) => return Gate::Log { ticket, level },
+            Ack::Loaded { sink, timeout } => (AwaitedKind::Database, sink, timeout),
+            Ack::Queued { sink, timeout, .. } => (AwaitedKind::Queue, sink, timeout),
+        };
+        let loading = Loading::new(ticket, kind, Instant::now() + timeout, id.clone());
+        self.loadings.borrow_mut().push(sink, loading.clone());
+        Gate::Loaded(loading)
     }
 
     /// Returns the level that records can reach now. While a queue is away, it may be a lower one.
@@ -146,12 +146,15 @@ impl Recorder {
         }
     }
 
-    /// Returns whether records that wait for a sink are refused, because the breaker of the sink is open.
-    pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
-        match ack {
-            Ack::Log(_) | Ack::Queued { when_away: WhenAway::Synced, .. } => false,
-            Ack::Loaded { sink, .. } | Ack::Queued { sink, .. } => self.breaker(sink) == SinkBreaker::Open,
-        }
+    /// Returns the kind of sink that is away, if records of this level are refused because the breaker of
+    /// their sink is open.
+    pub(crate) fn away(&self, ack: Ack) -> Option<AwaitedKind> {
+        let (kind, sink) = match ack {
+            Ack::Log(_) | Ack::Queued { when_away: WhenAway::Synced, .. } => return None,
+            Ack::Loaded { sink, .. } => (AwaitedKind::Database, sink),
+            Ack::Queued { sink, .. } => (AwaitedKind::Queue, sink),
+        };
+        (self.breaker(sink) == SinkBreaker::Open).then_some(kind)
     }
 
     /// Checks whether the log takes records now, so that a request can be refused before any work.

@@ -266,11 +266,8 @@ impl Reply {
                     Self::new(StatusCode::UNPROCESSABLE_CONTENT, "application/json", loading.summary());
                 Some(reply.with(OUTCOME, "rejected"))
             }
-            (AckOutcome::Late, _) => {
-                let text = "the record of this request is in the log, but not yet in the database: its outcome is unknown";
-                Some(Self::unknown(text))
-            }
-            (AckOutcome::Lost | AckOutcome::Missing | AckOutcome::Rejected, _) => {
+            (AckOutcome::Late, Gate::Loaded(loading)) => Some(Self::unknown(loading.kind().late())),
+            (AckOutcome::Late | AckOutcome::Lost | AckOutcome::Missing | AckOutcome::Rejected, _) => {
                 Some(Self::unknown("the record of this request may be lost: its outcome is unknown"))
             }
         }

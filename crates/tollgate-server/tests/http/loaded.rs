@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Exception, Follower, LogId, Mishap, Sequence, SinkBreaker, SinkPlace};
-use tollgate_server::Ack;
+use tollgate_server::{Ack, WhenAway};
 
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
@@ -14,7 +14,10 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Starts a server whose replies wait for a sink. Returns the server and the follower of that sink.
 fn serve(timeout: Duration) -> (Running, Follower) {
-    let ack = Ack::Loaded { sink: SinkPlace(0), timeout };
+    serve_at(Ack::Loaded { sink: SinkPlace(0), timeout })
+}
+
+fn serve_at(ack: Ack) -> (Running, Follower) {
     let server = Site::new()
         .stream("all", ack, &["n int record.n"])
         .handler("/a/{n}", "return { body = req.params.n, record = { n = tonumber(req.params.n) } }")
@@ -22,6 +25,8 @@ fn serve(timeout: Duration) -> (Running, Follower) {
             "/s/{n}",
             "return { record = { n = tonumber(req.params.n) }, write = function(out) out:write('part') end }",
         )
+        .handler("/e/{n}", "tollgate.emit('all', { n = tonumber(req.params.n) }) return 'emitted'")
+        .tune_route(|route| route.stream = None)
         .fixed("/free", "nothing is recorded")
         .start();
     let follower = server.sink_follower();
@@ -169,6 +174,39 @@ fn no_handler_runs_while_the_breaker_is_open_and_other_routes_are_served() {
     peer.expect("200", "2");
     drop(follower);
     assert_eq!(server.records(), ["n=2"]);
+}
+
+/// Checks the texts for clients: about a refused request, a reject, and a reply that waited too long.
+fn check_texts(ack: impl Fn(Duration) -> Ack, noun: &str) {
+    let (server, follower) = serve_at(ack(LONG));
+    let mut peer = server.connect();
+    follower.set_breaker(SinkBreaker::Open);
+    for target in ["/a/1", "/e/1"] {
+        peer.send(get(target));
+        let refused = peer.reply(false).content;
+        assert_eq!(
+            refused.trim_end(),
+            format!("the {noun} does not answer: nothing was recorded"),
+            "{target}"
+        );
+    }
+    follower.set_breaker(SinkBreaker::Closed);
+    let log = send(&mut peer, 1..=1, &follower);
+    follower.settle(log, Sequence(1), &[exception(1, Mishap::Rejected("internal".to_owned()))]);
+    let rejected = peer.reply(false).content;
+    assert!(rejected.contains(&format!("the {noun} refused this record")), "{rejected}");
+    let (server, _follower) = serve_at(ack(Duration::from_millis(1)));
+    let mut peer = server.connect();
+    peer.send(get("/a/1"));
+    let late = peer.reply(false).content;
+    assert!(late.contains(&format!("not yet in the {noun}: its outcome is unknown")), "{late}");
+}
+
+#[test]
+fn each_text_names_the_database_or_the_queue_that_the_reply_waits_for() {
+    let sink = SinkPlace(0);
+    check_texts(|timeout| Ack::Loaded { sink, timeout }, "database");
+    check_texts(|timeout| Ack::Queued { sink, timeout, when_away: WhenAway::Refused }, "queue");
 }
 
 #[test]

@@ -27,6 +27,43 @@ pub enum Ack {
     },
 }
 
+/// The kind of sink that a reply waits for, with the texts for clients about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AwaitedKind {
+    Database,
+    Queue,
+}
+
+impl AwaitedKind {
+    /// Returns the text for a request that is refused while the sink is away.
+    pub(crate) const fn away(self) -> &'static str {
+        match self {
+            Self::Database => "the database does not answer: nothing was recorded",
+            Self::Queue => "the queue does not answer: nothing was recorded",
+        }
+    }
+
+    /// Returns the text for a record whose reply has waited too long for the sink.
+    pub(crate) const fn late(self) -> &'static str {
+        match self {
+            Self::Database => {
+                "the record of this request is in the log, but not yet in the database: its outcome is unknown"
+            }
+            Self::Queue => {
+                "the record of this request is in the log, but not yet in the queue: its outcome is unknown"
+            }
+        }
+    }
+
+    /// Returns the text about a reject whose reason is internal.
+    pub(crate) const fn rejected(self) -> &'static str {
+        match self {
+            Self::Database => "the database refused this record and kept it as a reject",
+            Self::Queue => "the queue refused this record and kept it as a reject",
+        }
+    }
+}
+
 /// What happens to requests while the queue is away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WhenAway {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
 use tollgate_value::{TimeUnit, Zone};
 
+pub(crate) use ack::AwaitedKind;
 pub use ack::{Ack, WhenAway};
 pub use field_path::FieldPath;
 pub(crate) use field_path::pointer_to;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_load::{
-    LoadState, LoadStatus, LoadWatch, STALLED_MIN, SinkError, TopicLoadCounts, TopicLoadOptions, TopicLoader,
+    LoadState, LoadStatus, LoadWatch, SinkError, TopicLoadCounts, TopicLoadOptions, TopicLoader, WAITING_MIN,
 };
 use tollgate_log::join_chain;
 
@@ -16,6 +16,8 @@ use crate::print::{counted, note, problem};
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 /// How long a single run tries again after errors.
 const ONCE_PATIENCE: Duration = Duration::from_secs(60);
+/// Longest step of a thread that has nothing to load. A longer step loads records.
+const IDLE_STEP_MAX: Duration = Duration::from_secs(1);
 
 /// The thread of one sink.
 pub(super) struct LoadThread {
@@ -110,12 +112,21 @@ impl SharedProgress {
     }
 
     fn status(&self) -> LoadStatus {
+        self.status_at(Instant::now())
+    }
+
+    fn status_at(&self, now: Instant) -> LoadStatus {
         let progress = self.lock();
         let mut status = progress.status.clone();
-        status.lag = progress.behind_since.map_or(Duration::ZERO, |since| since.elapsed());
-        let still = progress.moved_at.elapsed();
-        let is_waiting = matches!(status.state, LoadState::Stopped | LoadState::Retrying);
-        status.stalled = if is_waiting || still < STALLED_MIN { Duration::ZERO } else { still };
+        let since = |begun: Instant| now.saturating_duration_since(begun);
+        status.lag = progress.behind_since.map_or(Duration::ZERO, since);
+        let step = since(progress.moved_at);
+        let is_pausing = matches!(status.state, LoadState::Stopped | LoadState::Retrying);
+        // A step waits only for the broker and for the database.
+        status.waiting = if is_pausing || step < WAITING_MIN { Duration::ZERO } else { step };
+        if status.state == LoadState::CaughtUp && step > IDLE_STEP_MAX {
+            status.state = LoadState::Loading;
+        }
         status
     }
 
@@ -159,5 +170,38 @@ impl SharedProgress {
     fn lock(&self) -> MutexGuard<'_, Progress> {
         // The value is consistent after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the status of a thread that found nothing to load, this long after its last step.
+    fn check(step: Duration, state: LoadState, waiting: Duration) {
+        let progress = SharedProgress::new();
+        progress.step(&LoadStatus::default(), TopicLoadCounts::default(), 0, true);
+        let moved_at = progress.lock().moved_at;
+        let status = progress.status_at(moved_at + step);
+        assert_eq!((status.state, status.waiting), (state, waiting), "{step:?}");
+        assert_eq!(status.stalled, Duration::ZERO, "the disk of the log is no cause");
+    }
+
+    #[test]
+    fn a_long_step_is_a_load_and_then_a_wait_for_an_answer() {
+        check(Duration::ZERO, LoadState::CaughtUp, Duration::ZERO);
+        check(IDLE_STEP_MAX, LoadState::CaughtUp, Duration::ZERO);
+        check(Duration::from_millis(1500), LoadState::Loading, Duration::ZERO);
+        check(WAITING_MIN, LoadState::Loading, WAITING_MIN);
+        check(Duration::from_secs(60), LoadState::Loading, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_pause_after_an_error_is_no_wait_for_an_answer() {
+        let progress = SharedProgress::new();
+        progress.fail("away", BACKOFF[0]);
+        let moved_at = progress.lock().moved_at;
+        let status = progress.status_at(moved_at + Duration::from_secs(60));
+        assert_eq!((status.state, status.waiting), (LoadState::Retrying, Duration::ZERO));
     }
 }

@@ -164,9 +164,9 @@ impl Site {
 
     /// Waits until the server reports that the database has no answer. Prints the seconds that this took.
     fn wait_for_the_fault(&self, begun: Instant) {
-        get_until(&self.app, "/readyz", 200, "sink_waiting: sink main has waited for the database for ");
+        get_until(&self.app, "/readyz", 200, "sink_waiting: sink main has waited for an answer for ");
         eventually("the log has a line", || {
-            self.server.has_logged("sink main has waited for the database for ").then_some(())
+            self.server.has_logged("sink main has waited for an answer for ").then_some(())
         });
         println!("reported after {:.1} s", begun.elapsed().as_secs_f64());
         assert!(self.app.succeed(&["status"]).contains("no answer for "));

@@ -71,7 +71,7 @@ fn a_stopped_database_is_named_and_has_its_alarm() {
     let frozen = Frozen::freeze(site.cluster());
     let begun = Instant::now();
     site.record(10..11);
-    let line = "has waited for the database for ";
+    let line = "has waited for an answer for ";
     let report = Report { readiness: 200, code: "sink_waiting", line, follows: None, alarms: SINK_DOWN };
     report.check(&site.app, &site.server, begun, || site.record(11..12));
     drop(frozen);
@@ -88,7 +88,7 @@ fn a_locked_table_is_named_and_has_its_alarm() {
         let holder = (!site.is_sqlite()).then(|| site.lock_table());
         let begun = Instant::now();
         site.record(10..11);
-        let line = "has waited for the database for ";
+        let line = "has waited for an answer for ";
         let report = Report { readiness: 200, code: "sink_waiting", line, follows: None, alarms: SINK_DOWN };
         report.check(&site.app, &site.server, begun, || site.record(11..12));
         drop(holder);

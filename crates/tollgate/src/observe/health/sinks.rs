@@ -42,7 +42,7 @@ pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_
     let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();
     let records = unloaded(sink);
     if waiting > 0.0 {
-        let text = format!("sink {name} has waited for the database for {waiting:.0} s, {records} to load");
+        let text = format!("sink {name} has waited for an answer for {waiting:.0} s, {records} to load");
         health.add(Code::SinkWaiting, text);
     } else if stalled > 0.0 {
         let limit = STALLED_MIN.as_secs();

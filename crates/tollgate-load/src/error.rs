@@ -299,6 +299,7 @@ impl SinkError {
                 | Self::Orphans { .. }
                 | Self::Server { remedy: Remedy::Time | Remedy::Release, .. }
         ) || self.is_queue_away()
+            || self.is_queue_busy()
             || self.is_queue_denied()
             || self.is_queue_repeated()
             || matches!(self, Self::Lake { source, .. } if source.is_retriable())
@@ -312,6 +313,11 @@ impl SinkError {
     /// Returns whether no broker of Kafka answers.
     fn is_queue_away(&self) -> bool {
         matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Away { .. }))
+    }
+
+    /// Returns whether a broker of Kafka answered with an error that may pass with time.
+    fn is_queue_busy(&self) -> bool {
+        matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::NotNow { .. }))
     }
 
     /// Returns whether a broker of Kafka denies access. An operator may grant it there.
@@ -346,7 +352,7 @@ impl SinkError {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time | Remedy::Release, .. } => true,
             Self::Database { source, .. } => is_disk_full(source),
-            _ => self.is_queue_away(),
+            _ => self.is_queue_away() || self.is_queue_busy(),
         }
     }
 }

@@ -3,9 +3,17 @@
 /// Error of a broker or of its client.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// No broker answers, or a broker asks for another try. Nothing is committed.
+    /// No broker answers. Nothing is committed.
     #[error("broker {brokers} does not answer: {reason}")]
     Away {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// A broker answered with an error that may pass with time. Nothing is committed.
+    #[error("broker {brokers} answered with an error: {reason}")]
+    NotNow {
         /// Addresses of the brokers.
         brokers: String,
         /// Text of the client.
@@ -55,7 +63,15 @@ pub enum QueueError {
         /// Name of the topic.
         topic: String,
     },
-    /// An operator has to act, or the client has a fault.
+    /// The client cannot use its options or files, or has a fault. An operator has to act.
+    #[error("client of broker {brokers} failed: {reason}")]
+    Client {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
+    /// The broker refuses a call until an operator acts.
     #[error("broker {brokers} refuses a call: {reason}")]
     Refused {
         /// Addresses of the brokers.
@@ -63,4 +79,22 @@ pub enum QueueError {
         /// Text of the client.
         reason: String,
     },
+}
+
+impl QueueError {
+    /// Adds the topic or the id that the call is about.
+    #[cfg_attr(not(feature = "krafka"), expect(dead_code))]
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        match &mut self {
+            Self::Away { reason, .. }
+            | Self::NotNow { reason, .. }
+            | Self::Unknown { reason, .. }
+            | Self::Aborted { reason, .. }
+            | Self::Denied { reason, .. }
+            | Self::Client { reason, .. }
+            | Self::Refused { reason, .. } => *reason = format!("{what}: {reason}"),
+            Self::Fenced { .. } | Self::TooLarge { .. } | Self::UnknownTopic { .. } => {}
+        }
+        self
+    }
 }

@@ -1,21 +1,21 @@
 //! A producer by krafka.
 
 use std::future::Future;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use krafka::__private::kafka_pool;
-use krafka::auth::OAuthBearerToken;
 use krafka::error::{ErrorCode, KrafkaError};
 use krafka::producer::{Acks, DeliveryHandle, Producer as PlainProducer, TransactionalProducer};
 use krafka::{Kafka, Record};
 
 use crate::contract::Producer;
 use crate::error::QueueError;
+use crate::krafka_errors::{check_address, failed, timeout_refused};
+use crate::krafka_security::{check_files, security};
 use crate::krafka_wait::Waiter;
-use crate::options::{BrokerOptions, Compression, Guarantee, Sasl, Security, Tls};
+use crate::options::{BrokerOptions, Compression, Guarantee};
 use crate::record::QueueRecord;
 
 /// Longest wait for more records of a batch. A load hands over all its records at once, so a batch never has
@@ -68,6 +68,8 @@ impl Connection {
     pub(crate) fn open(options: &BrokerOptions) -> Result<Self, QueueError> {
         let brokers = options.brokers.clone();
         let waiter = Waiter::new(options)?;
+        check_address(options)?;
+        check_files(options)?;
         let builder = Kafka::builder(&*options.brokers)
             .client_id("tollgate")
             .connect_timeout(options.connect_timeout)
@@ -119,7 +121,15 @@ impl KrafkaProducer {
                 Guarantee::Idempotent => builder.build().await.map(Box::new).map(Kind::Plain),
             }
         });
-        let kind = kind.map_err(|error| failed(&brokers, &error))?;
+        let kind = kind.map_err(|error| match (&error, guarantee) {
+            (KrafkaError::Broker { code: ErrorCode::InvalidTransactionTimeout, .. }, _) => {
+                timeout_refused(&waiter, &kafka, options)
+            }
+            (_, Guarantee::Transactions { id }) => {
+                failed(&brokers, &error).about(&format!("transactional id {id:?}"))
+            }
+            (_, Guarantee::Idempotent) => failed(&brokers, &error),
+        })?;
         let closed = connections_closed(&kafka);
         Ok(Self { kind, kafka, brokers, waiter, closed, ended_at: None })
     }
@@ -179,7 +189,13 @@ impl Producer for KrafkaProducer {
     fn send(&mut self, records: &[&QueueRecord]) -> Result<(), QueueError> {
         let Err(failure) = self.waiter.wait(deliver(&self.kind, records)) else { return Ok(()) };
         let places = match failure {
-            Undelivered::Failed(error) => return Err(self.failed(&error)),
+            Undelivered::Failed { topic, error } => {
+                let error = self.failed(&error);
+                return Err(match topic {
+                    Some(topic) => error.about(&format!("topic {topic:?}")),
+                    None => error,
+                });
+            }
             Undelivered::TooLarge(places) => places,
         };
         let Kind::Transactional(producer) = &self.kind else { return Err(QueueError::TooLarge { places }) };
@@ -197,7 +213,9 @@ impl Producer for KrafkaProducer {
         self.waiter.wait(producer.commit()).map_err(|error| match failed(&self.brokers, &error) {
             // The client names a failure before the end of the transaction was sent. All other failures may
             // have reached the broker.
-            QueueError::Away { brokers, reason } => QueueError::Unknown { brokers, reason },
+            QueueError::Away { brokers, reason } | QueueError::NotNow { brokers, reason } => {
+                QueueError::Unknown { brokers, reason }
+            }
             error => error,
         })?;
         self.closed = connections_closed(&self.kafka);
@@ -216,13 +234,11 @@ impl Producer for KrafkaProducer {
 /// Why records are not delivered.
 enum Undelivered {
     TooLarge(Vec<usize>),
-    Failed(KrafkaError),
-}
-
-impl From<KrafkaError> for Undelivered {
-    fn from(error: KrafkaError) -> Self {
-        Self::Failed(error)
-    }
+    /// `topic` is that of the first record that failed.
+    Failed {
+        topic: Option<String>,
+        error: KrafkaError,
+    },
 }
 
 /// Sends a record alone, in a transaction that is open afterwards. Returns whether the broker refuses it for
@@ -240,9 +256,16 @@ async fn is_refused_alone(
     }
 }
 
+impl From<KrafkaError> for Undelivered {
+    fn from(error: KrafkaError) -> Self {
+        Self::Failed { topic: None, error }
+    }
+}
+
 /// Sends all records at once, and waits for each.
 async fn deliver(kind: &Kind, records: &[&QueueRecord]) -> Result<(), Undelivered> {
-    let (mut sent, mut too_large): (Vec<(usize, DeliveryHandle)>, _) = (Vec::new(), Vec::new());
+    let (mut sent, mut too_large) = (Vec::new(), Vec::new());
+    let mut unsent = None;
     for (place, record) in records.iter().enumerate() {
         let record = wire_record(record);
         let handle = match kind {
@@ -252,35 +275,33 @@ async fn deliver(kind: &Kind, records: &[&QueueRecord]) -> Result<(), Undelivere
         match handle {
             Ok(handle) => sent.push((place, handle)),
             Err(error) => {
-                // An earlier record of the list may be the cause, so that one is reported.
-                let cause = first_failure(sent, &mut too_large).await;
-                return Err(refused(too_large, cause.unwrap_or(error)));
+                unsent = Some((place, error));
+                break;
             }
         }
     }
-    let cause = first_failure(sent, &mut too_large).await;
-    match (cause, too_large.is_empty()) {
-        (None, true) => Ok(()),
-        (Some(error), true) => Err(Undelivered::Failed(error)),
-        (_, false) => Err(Undelivered::TooLarge(too_large)),
+    // An earlier record of the list may be the cause, so that one is reported.
+    let failure = first_failure(sent, &mut too_large).await.or(unsent);
+    match failure {
+        _ if !too_large.is_empty() => Err(Undelivered::TooLarge(too_large)),
+        Some((place, error)) => {
+            Err(Undelivered::Failed { topic: Some(records[place].topic.to_string()), error })
+        }
+        None => Ok(()),
     }
 }
 
-fn refused(too_large: Vec<usize>, error: KrafkaError) -> Undelivered {
-    if too_large.is_empty() { Undelivered::Failed(error) } else { Undelivered::TooLarge(too_large) }
-}
-
-/// Waits for records. Returns the first failure that is not the size of a record.
+/// Waits for records. Returns the first failure that is not the size of a record, with its place.
 async fn first_failure(
     sent: Vec<(usize, DeliveryHandle)>,
     too_large: &mut Vec<usize>,
-) -> Option<KrafkaError> {
+) -> Option<(usize, KrafkaError)> {
     let mut first = None;
     for (place, handle) in sent {
         match handle.await {
             Ok(_) => {}
             Err(error) if is_too_large(&error) => too_large.push(place),
-            Err(error) => first = first.or(Some(error)),
+            Err(error) => first = first.or(Some((place, error))),
         }
     }
     first
@@ -313,120 +334,11 @@ fn wire_record(record: &QueueRecord) -> Record {
     record.headers.iter().fold(wire, |wire, (name, value)| wire.header(*name, value.clone()))
 }
 
-/// Makes our error of an error of the client.
-pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
-    let (brokers, reason) = (brokers.to_owned(), error.to_string());
-    match error {
-        KrafkaError::Fenced { .. } => QueueError::Fenced { brokers },
-        KrafkaError::Auth { .. } => QueueError::Denied { brokers, reason },
-        KrafkaError::UnknownTopic { topic } => QueueError::UnknownTopic { brokers, topic: topic.clone() },
-        KrafkaError::Broker { code, .. } => match code {
-            ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch => QueueError::Fenced { brokers },
-            ErrorCode::TopicAuthorizationFailed
-            | ErrorCode::ClusterAuthorizationFailed
-            | ErrorCode::TransactionalIdAuthorizationFailed
-            | ErrorCode::GroupAuthorizationFailed
-            | ErrorCode::SaslAuthenticationFailed => QueueError::Denied { brokers, reason },
-            ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
-                QueueError::Aborted { brokers, reason }
-            }
-            code if needs_operator(*code) => QueueError::Refused { brokers, reason },
-            // A broker that starts gives many codes. A code that passes with time must not stop a sink.
-            _ => QueueError::Away { brokers, reason },
-        },
-        KrafkaError::TransactionAbortable { .. } | KrafkaError::OutOfOrderSequence { .. } => {
-            QueueError::Aborted { brokers, reason }
-        }
-        KrafkaError::Config { .. } | KrafkaError::Serialization { .. } => {
-            QueueError::Refused { brokers, reason }
-        }
-        _ => QueueError::Away { brokers, reason },
-    }
-}
-
-/// Returns whether another try gets the same code until an operator acts.
-fn needs_operator(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::InvalidTopic
-            | ErrorCode::InvalidConfig
-            | ErrorCode::InvalidPartitions
-            | ErrorCode::InvalidRequest
-            | ErrorCode::InvalidTransactionTimeout
-            | ErrorCode::PolicyViolation
-            | ErrorCode::UnsupportedVersion
-    )
-}
-
 fn compression(compression: Compression) -> krafka::Compression {
     match compression {
         Compression::None => krafka::Compression::None,
         Compression::Gzip => krafka::Compression::Gzip,
         Compression::Snappy => krafka::Compression::Snappy,
         Compression::Lz4 => krafka::Compression::Lz4,
-    }
-}
-
-/// Returns the security of a connection. `None`: neither TLS nor credentials.
-fn security(security: &Security) -> Option<krafka::auth::AuthConfig> {
-    use krafka::auth::AuthConfig;
-    let with_sasl = security.sasl.as_ref().map(|sasl| match sasl {
-        Sasl::Plain { user, password } => AuthConfig::sasl_plain(user, password),
-        Sasl::ScramSha256 { user, password } => AuthConfig::sasl_scram_sha256(user, password),
-        Sasl::ScramSha512 { user, password } => AuthConfig::sasl_scram_sha512(user, password),
-        Sasl::OauthBearer { token_file } => {
-            let file = token_file.clone();
-            AuthConfig::sasl_oauthbearer_provider(move || std::future::ready(read_token(&file)))
-        }
-    });
-    match (with_sasl, security.tls.as_ref().map(tls)) {
-        (Some(sasl), Some(tls)) => Some(sasl.with_tls(tls)),
-        (Some(sasl), None) => Some(sasl),
-        (None, Some(tls)) => Some(AuthConfig::ssl(tls)),
-        (None, None) => None,
-    }
-}
-
-/// Reads a bearer token. The file is small and local, so the read does not hold up the runtime.
-fn read_token(file: &Path) -> Result<OAuthBearerToken, KrafkaError> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        KrafkaError::auth(format!("file {} of the token cannot be read: {error}", file.display()))
-    })?;
-    Ok(OAuthBearerToken::new(text.trim()))
-}
-
-fn tls(tls: &Tls) -> krafka::auth::TlsConfig {
-    let config = krafka::auth::TlsConfig::new();
-    let config = match &tls.ca {
-        Some(ca) => config.with_ca_cert(ca.to_string_lossy()),
-        None => config.with_native_roots(),
-    };
-    match &tls.identity {
-        Some((certificate, key)) => {
-            config.with_client_cert(certificate.to_string_lossy(), key.to_string_lossy())
-        }
-        None => config,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_stops_a_sink_only_if_an_operator_has_to_act() {
-        let check = |code, expected: &str| {
-            let error = KrafkaError::broker(code, "text");
-            let found = format!("{:?}", failed("b:1", &error));
-            assert!(found.starts_with(expected), "{code:?}: {found}");
-        };
-        check(ErrorCode::InvalidReplicationFactor, "Away");
-        check(ErrorCode::UnknownServerError, "Away");
-        check(ErrorCode::NotCoordinator, "Away");
-        check(ErrorCode::PolicyViolation, "Refused");
-        check(ErrorCode::InvalidTransactionTimeout, "Refused");
-        check(ErrorCode::ProducerFenced, "Fenced");
-        check(ErrorCode::TransactionalIdAuthorizationFailed, "Denied");
-        check(ErrorCode::InvalidTxnState, "Aborted");
     }
 }

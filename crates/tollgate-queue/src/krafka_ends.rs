@@ -131,7 +131,9 @@ impl Ends<'_> {
                 Some(Err(KrafkaError::Broker { code: ErrorCode::TransactionalIdNotFound, .. })) | None => {
                     return Ok(Last::Open);
                 }
-                Some(described) => described?,
+                Some(described) => {
+                    described.map_err(|error| about(error, &format!("transactional id {id:?}")))?
+                }
             };
             let outcome = match &*described.state {
                 "CompleteCommit" => Outcome::Committed,
@@ -165,7 +167,7 @@ impl Ends<'_> {
                 {
                     continue;
                 }
-                producers => producers?,
+                producers => producers.map_err(|error| about(error, &format!("topic {:?}", place.topic)))?,
             };
             let has_begun = |state: &ProducerState| state.current_transaction_start_offset.is_some();
             open.extend(producers.into_iter().filter(has_begun).map(|state| (place.clone(), state)));
@@ -263,6 +265,14 @@ impl Ends<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds to the answer of a broker what it is about.
+pub(crate) fn about(error: KrafkaError, what: &str) -> KrafkaError {
+    match error {
+        KrafkaError::Broker { code, .. } => KrafkaError::broker(code, what),
+        error => error,
     }
 }
 

@@ -9,7 +9,8 @@ use krafka::error::{ErrorCode, KrafkaError};
 
 use crate::contract::{PartitionName, PartitionRange, Reader, TopicPartitions};
 use crate::error::QueueError;
-use crate::krafka_client::{Connection, failed};
+use crate::krafka_client::Connection;
+use crate::krafka_errors::failed;
 use crate::options::BrokerOptions;
 use crate::record::ReadRecord;
 
@@ -29,6 +30,10 @@ impl KrafkaReader {
         Ok(Self { consumer: None, connection: Connection::open(options)? })
     }
 
+    fn failed(&self, topic: &str, error: &KrafkaError) -> QueueError {
+        failed(&self.connection.brokers, error).about(&format!("topic {topic:?}"))
+    }
+
     /// Returns the offsets of partitions.
     fn offsets(
         &self,
@@ -41,7 +46,7 @@ impl KrafkaReader {
         let wanted = partitions.iter().map(|partition| (TopicPartition::new(topic, *partition), spec));
         let found = self.connection.wait(admin.list_offsets(wanted, options))?;
         let offset = |(place, offset): (TopicPartition, Result<krafka::admin::ListedOffset, KrafkaError>)| {
-            let offset = offset.map_err(|error| failed(&self.connection.brokers, &error))?.offset;
+            let offset = offset.map_err(|error| self.failed(topic, &error))?.offset;
             Ok((place.partition, u64::try_from(offset).unwrap_or_default()))
         };
         found.into_iter().map(offset).collect()
@@ -59,7 +64,7 @@ impl Reader for KrafkaReader {
                 KrafkaError::UnknownTopic { .. }
                 | KrafkaError::Broker { code: ErrorCode::UnknownTopicOrPartition, .. },
             )) => return Ok(None),
-            Some(Err(error)) => return Err(failed(&self.connection.brokers, &error)),
+            Some(Err(error)) => return Err(self.failed(topic, &error)),
         };
         let numbers: Vec<_> = described.partitions.iter().map(|partition| partition.partition).collect();
         let firsts = self.offsets(&admin, topic, &numbers, OffsetSpec::Earliest)?;

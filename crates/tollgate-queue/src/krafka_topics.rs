@@ -12,8 +12,9 @@ use krafka::error::{ErrorCode, KrafkaError};
 
 use crate::contract::{NewTopic, ReadTo, TopicCopies, Topics};
 use crate::error::QueueError;
-use crate::krafka_client::{Connection, failed};
-use crate::krafka_ends::Ends;
+use crate::krafka_client::Connection;
+use crate::krafka_ends::{Ends, about};
+use crate::krafka_errors::failed;
 use crate::options::BrokerOptions;
 
 /// Longest wait of one fetch.
@@ -36,8 +37,8 @@ impl KrafkaTopics {
         Ok(Self { connection, open_max: options.transaction_timeout + ABORT_LATENCY })
     }
 
-    fn failed(&self, error: &KrafkaError) -> QueueError {
-        failed(&self.connection.brokers, error)
+    fn failed(&self, topic: &str, error: &KrafkaError) -> QueueError {
+        failed(&self.connection.brokers, error).about(&format!("topic {topic:?}"))
     }
 
     /// Returns the partitions of a topic. `None`: the topic does not exist.
@@ -51,21 +52,26 @@ impl KrafkaTopics {
             Some(Ok(topic)) => Ok(Some(topic.partitions)),
             None | Some(Err(KrafkaError::UnknownTopic { .. })) => Ok(None),
             Some(Err(KrafkaError::Broker { code: ErrorCode::UnknownTopicOrPartition, .. })) => Ok(None),
-            Some(Err(error)) => Err(self.failed(&error)),
+            Some(Err(error)) => Err(self.failed(topic, &error)),
         }
     }
 }
 
 impl Topics for KrafkaTopics {
     fn create(&mut self, topics: &[NewTopic]) -> Result<(), QueueError> {
-        let made: Result<Vec<_>, _> = topics.iter().map(wire_topic).collect();
-        let made = made.map_err(|error| self.failed(&error))?;
+        let made = topics
+            .iter()
+            .map(|topic| wire_topic(topic).map_err(|error| self.failed(&topic.name, &error)))
+            .collect::<Result<Vec<_>, _>>()?;
         let admin = self.connection.admin();
         let answers = self.connection.wait(admin.create_topics(made, Default::default()))?;
-        for answer in answers.into_values() {
+        for (topic, answer) in answers {
             match answer {
                 Ok(()) | Err(KrafkaError::Broker { code: ErrorCode::TopicAlreadyExists, .. }) => {}
-                Err(error) => return Err(self.failed(&error)),
+                Err(error) => {
+                    return Err(failed(&self.connection.brokers, &error)
+                        .about(&format!("topic {topic:?} cannot be created")));
+                }
             }
         }
         Ok(())
@@ -78,7 +84,7 @@ impl Topics for KrafkaTopics {
         let admin = self.connection.admin();
         let mut configs = self.connection.wait(admin.describe_configs([resource.clone()], names))?;
         let entries = match configs.remove(&resource) {
-            Some(entries) => entries.map_err(|error| self.failed(&error))?,
+            Some(entries) => entries.map_err(|error| self.failed(topic, &error))?,
             None => Vec::new(),
         };
         let min_insync = entries.iter().find_map(|entry| entry.config_value().parse().ok()).unwrap_or(1);
@@ -102,7 +108,7 @@ impl Topics for KrafkaTopics {
                 let is_known = known.contains(&name);
                 let topic = match topic {
                     Err(_) if !is_known => continue,
-                    topic => topic?,
+                    topic => topic.map_err(|error| about(error, &format!("topic {name:?}")))?,
                 };
                 for partition in topic.partitions {
                     let place = TopicPartition::new(&*name, partition.partition);
@@ -128,7 +134,7 @@ impl Topics for KrafkaTopics {
         let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
         let reading = read_table(&ends, topic, (partitions, to), self.open_max);
         let table = self.connection.waiter.wait_at_most(self.open_max * 2, reading);
-        table.map_err(|error| self.failed(&error))
+        table.map_err(|error| self.failed(topic, &error))
     }
 }
 

@@ -22,7 +22,7 @@ impl Waiter {
     /// Makes a runtime. The limit of a call is longer than the timeouts of the client.
     pub(crate) fn new(options: &BrokerOptions) -> Result<Self, QueueError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
-            QueueError::Refused { brokers: options.brokers.clone(), reason: format!("no runtime: {error}") }
+            QueueError::Client { brokers: options.brokers.clone(), reason: format!("no runtime: {error}") }
         })?;
         Ok(Self { runtime, limit: options.delivery_timeout * 2 + options.request_timeout })
     }

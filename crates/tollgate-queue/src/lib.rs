@@ -16,6 +16,7 @@
 //!
 //! Absent here: logs, sinks, positions, HTTP.
 
+mod address;
 mod client;
 mod contract;
 mod error;
@@ -24,7 +25,11 @@ mod krafka_client;
 #[cfg(feature = "krafka")]
 mod krafka_ends;
 #[cfg(feature = "krafka")]
+mod krafka_errors;
+#[cfg(feature = "krafka")]
 mod krafka_reader;
+#[cfg(feature = "krafka")]
+mod krafka_security;
 #[cfg(feature = "krafka")]
 mod krafka_topics;
 #[cfg(feature = "krafka")]
@@ -34,6 +39,7 @@ mod options;
 mod rdkafka_client;
 mod record;
 
+pub use address::{AddressError, BrokerAddress};
 pub use client::Client;
 pub use contract::{
     NewTopic, PartitionName, PartitionRange, Producer, ReadTo, Reader, TopicCopies, TopicPartitions, Topics,

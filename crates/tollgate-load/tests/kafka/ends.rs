@@ -182,6 +182,13 @@ fn a_user_without_cluster_action_is_told_which_end_is_missing() {
     let expected = format!("committed, topic {:?}, partition 0, offset 0", lost.topic);
     let text = told.to_string();
     assert!(text.contains(&expected) && text.contains("operation ClusterAction"), "{text}");
+    let text = topics(&lost.site).copies("secret").unwrap_err().to_string();
+    assert!(text.contains("denies access: topic \"secret\": TopicAuthorizationFailed"), "{text}");
+    let SinkKind::Kafka(options) = &lost.site.options.kind else { unreachable!() };
+    let guarantee = Guarantee::Transactions { id: "other".to_owned() };
+    let Err(error) = Client::of_sinks().unwrap().open(&options.broker, &guarantee) else { unreachable!() };
+    let text = error.to_string();
+    assert!(text.contains("denies access: transactional id \"other\": Transactional"), "{text}");
     kafka.allow(&user, &["--operation", "ClusterAction", "--cluster"]);
     assert!(!lost.end_lost());
     assert_eq!(readable(&lost.site, &lost.topic), 2, "a record and its marker");

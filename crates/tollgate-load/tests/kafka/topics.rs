@@ -1,7 +1,9 @@
 //! Tests of the topics that a sink makes or finds.
 
+use std::time::Duration;
+
 use tollgate_load::{SinkKind, topic_reports};
-use tollgate_queue::{Client, Guarantee, NewTopic, QueueRecord, ReadTo};
+use tollgate_queue::{Client, Guarantee, NewTopic, QueueError, QueueRecord, ReadTo};
 
 use crate::site::{Site, broker};
 
@@ -28,6 +30,32 @@ fn a_missing_topic_that_the_sink_may_not_make_stops_the_sink() {
     site.write_visits(0..3);
     let reason = site.load_until_stopped();
     assert!(reason.contains(&format!("topic {:?} does not exist", site.topic())), "{reason}");
+}
+
+#[test]
+fn a_topic_that_cannot_be_created_is_named_with_the_answer_of_the_broker() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    let SinkKind::Kafka(options) = &site.options.kind else { unreachable!() };
+    let mut topics = Client::of_sinks().unwrap().topics(&options.broker).unwrap().unwrap();
+    let name = format!("{}.copies", site.name);
+    let made = NewTopic { name: name.clone(), partitions: 1, replication: Some(3), settings: Vec::new() };
+    let error = topics.create(&[made]).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, QueueError::NotNow { .. }), "more brokers may come: {text}");
+    let expected = format!("answered with an error: topic {name:?} cannot be created: InvalidReplication");
+    assert!(text.contains(&expected), "{text}");
+}
+
+#[test]
+fn a_transaction_timeout_above_the_limit_of_the_broker_is_named_with_the_limit() {
+    let broker = broker();
+    let mut site = Site::new(&broker);
+    site.kafka().broker.transaction_timeout = Duration::from_secs(3_600);
+    site.write_visits(0..1);
+    let reason = site.load_until_stopped();
+    let expected = "transaction_timeout is 3600000 ms, above the limit transaction.max.timeout.ms = 900000";
+    assert!(reason.contains(expected), "{reason}");
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! Errors of krafka as errors of the queue.
+
+use krafka::Kafka;
+use krafka::admin::{ConfigResource, DescribeConfigsOptions};
+use krafka::error::{ErrorCode, KrafkaError};
+
+use crate::address::{AddressError, BrokerAddress};
+use crate::error::QueueError;
+use crate::krafka_wait::Waiter;
+use crate::options::BrokerOptions;
+
+/// The setting of a broker that limits `transaction_timeout`.
+const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
+
+/// Makes our error of an error of the client.
+pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
+    let (brokers, reason) = (brokers.to_owned(), reason_of(error));
+    match error {
+        KrafkaError::Fenced { .. } => QueueError::Fenced { brokers },
+        KrafkaError::Auth { .. } => QueueError::Denied { brokers, reason },
+        KrafkaError::UnknownTopic { topic } => QueueError::UnknownTopic { brokers, topic: topic.clone() },
+        KrafkaError::Broker { code, .. } => match code {
+            ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch => QueueError::Fenced { brokers },
+            ErrorCode::TopicAuthorizationFailed
+            | ErrorCode::ClusterAuthorizationFailed
+            | ErrorCode::TransactionalIdAuthorizationFailed
+            | ErrorCode::GroupAuthorizationFailed
+            | ErrorCode::SaslAuthenticationFailed => QueueError::Denied { brokers, reason },
+            ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
+                QueueError::Aborted { brokers, reason }
+            }
+            code if needs_operator(*code) => QueueError::Refused { brokers, reason },
+            // A broker that starts gives many codes. A code that passes with time must not stop a sink.
+            _ => QueueError::NotNow { brokers, reason },
+        },
+        KrafkaError::NoOffset { .. } | KrafkaError::Protocol { .. } => QueueError::NotNow { brokers, reason },
+        KrafkaError::TransactionAbortable { .. } | KrafkaError::OutOfOrderSequence { .. } => {
+            QueueError::Aborted { brokers, reason }
+        }
+        KrafkaError::Config { .. } | KrafkaError::Serialization { .. } => {
+            QueueError::Client { brokers, reason }
+        }
+        _ => QueueError::Away { brokers, reason },
+    }
+}
+
+/// Returns whether another try gets the same code until an operator acts.
+fn needs_operator(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::InvalidTopic
+            | ErrorCode::InvalidConfig
+            | ErrorCode::InvalidPartitions
+            | ErrorCode::InvalidRequest
+            | ErrorCode::InvalidTransactionTimeout
+            | ErrorCode::PolicyViolation
+            | ErrorCode::UnsupportedVersion
+    )
+}
+
+/// Checks the addresses of the brokers. The client would look up a faulty one again and again.
+///
+/// # Errors
+/// `Client` names the address.
+pub(crate) fn check_address(options: &BrokerOptions) -> Result<(), QueueError> {
+    let faulty = |error: AddressError| QueueError::Client {
+        brokers: options.brokers.clone(),
+        reason: error.to_string(),
+    };
+    BrokerAddress::list(&options.brokers).map(drop).map_err(faulty)
+}
+
+/// Returns the text of an error. A broker often gives no more than its code.
+fn reason_of(error: &KrafkaError) -> String {
+    match error {
+        KrafkaError::Broker { code, message } => match format!("{code:?}") {
+            name if name == *message || message.is_empty() => name,
+            name => format!("{name}: {message}"),
+        },
+        error => error.to_string(),
+    }
+}
+
+/// Returns the error of a `transaction_timeout` that the broker refuses, with the limit of the broker.
+pub(crate) fn timeout_refused(waiter: &Waiter, kafka: &Kafka, options: &BrokerOptions) -> QueueError {
+    let limit = waiter.wait(timeout_limit(kafka)).ok().flatten();
+    let limit = limit.map(|limit| format!(" = {limit}")).unwrap_or_default();
+    QueueError::Refused {
+        brokers: options.brokers.clone(),
+        reason: format!(
+            "transaction_timeout is {} ms, above the limit {TIMEOUT_MAX}{limit} of the broker: lower the key \
+             or raise the limit",
+            options.transaction_timeout.as_millis()
+        ),
+    }
+}
+
+/// Reads the limit of a broker. `None`: the user may not read it.
+async fn timeout_limit(kafka: &Kafka) -> Result<Option<String>, KrafkaError> {
+    let admin = kafka.admin();
+    let cluster = admin.describe_cluster(Default::default()).await?;
+    let Some(broker) = cluster.brokers.first() else { return Ok(None) };
+    let resource = ConfigResource::broker(broker.id);
+    let names = DescribeConfigsOptions::default().config_names(vec![TIMEOUT_MAX.to_owned()]);
+    let mut found = admin.describe_configs([resource.clone()], names).await?;
+    let entries = found.remove(&resource).transpose()?.unwrap_or_default();
+    Ok(entries.into_iter().find(|entry| entry.name == TIMEOUT_MAX).and_then(|entry| entry.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::krafka_client::Connection;
+
+    #[test]
+    fn an_error_stops_a_sink_only_if_an_operator_has_to_act() {
+        let check = |code, expected: &str| {
+            let error = KrafkaError::broker(code, "text");
+            let found = format!("{:?}", failed("b:1", &error));
+            assert!(found.starts_with(expected), "{code:?}: {found}");
+        };
+        check(ErrorCode::InvalidReplicationFactor, "NotNow");
+        check(ErrorCode::UnknownTopicId, "NotNow");
+        check(ErrorCode::UnknownServerError, "NotNow");
+        check(ErrorCode::NotCoordinator, "NotNow");
+        check(ErrorCode::PolicyViolation, "Refused");
+        check(ErrorCode::InvalidTransactionTimeout, "Refused");
+        check(ErrorCode::ProducerFenced, "Fenced");
+        check(ErrorCode::TransactionalIdAuthorizationFailed, "Denied");
+        check(ErrorCode::InvalidTxnState, "Aborted");
+    }
+
+    #[test]
+    fn only_a_broker_that_gave_no_answer_does_not_answer() {
+        let check = |error: KrafkaError, expected: &str| {
+            let found = failed("b:1", &error).about("topic \"t\"").to_string();
+            assert_eq!(found, expected);
+        };
+        check(
+            KrafkaError::timeout("call"),
+            "broker b:1 does not answer: topic \"t\": operation timed out: call",
+        );
+        check(
+            KrafkaError::broker(ErrorCode::InvalidReplicationFactor, "2 brokers are needed"),
+            "broker b:1 answered with an error: topic \"t\": InvalidReplicationFactor: 2 brokers are needed",
+        );
+        let denied = ErrorCode::TopicAuthorizationFailed;
+        check(
+            KrafkaError::broker(denied, "TopicAuthorizationFailed"),
+            "broker b:1 denies access: topic \"t\": TopicAuthorizationFailed",
+        );
+        check(
+            KrafkaError::NoOffset { partitions: vec![("t".to_owned(), 0)] },
+            "broker b:1 answered with an error: topic \"t\": no offset and no reset policy for t-0",
+        );
+        check(
+            KrafkaError::config("no such file"),
+            "client of broker b:1 failed: topic \"t\": configuration error: no such file",
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_a_fault_of_the_client() {
+        for address in ["localhost:99999", "localhost"] {
+            let Err(error) = Connection::open(&BrokerOptions::new(address)) else { panic!("{address}") };
+            assert!(matches!(error, QueueError::Client { .. }), "{address}: {error}");
+        }
+    }
+}

@@ -18,7 +18,7 @@ pub enum FormatError {
     #[error("footer and batches differ in the record count of a schema")]
     OtherCounts,
     /// A part of the segment is cut off.
-    #[error("{what} is cut off: {found} bytes, needed are {needed} bytes")]
+    #[error("{what} is cut off: found {found} of {needed} bytes")]
     CutOff {
         /// Name of the part.
         what: &'static str,

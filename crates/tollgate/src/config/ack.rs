@@ -187,12 +187,7 @@ impl AwaitedSink {
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
                     [] if let Some(lake) = lake => Err(self.of_segments(lake.name())),
-                    [] => Err(format!(
-                        "ack of [stream.{}] is {word:?}, but no {}sink takes the stream: add it to streams \
-                         of a sink",
-                        self.stream,
-                        if self.kind == Awaited::Queue { "Kafka " } else { "" }
-                    )),
+                    [] => Err(self.without_taker(sinks)),
                     several => Err(format!(
                         "ack of [stream.{}] is {word:?}, but {} sinks take the stream: write {{ {word} = \
                          \"SINK\" }} with one of {}",
@@ -205,13 +200,32 @@ impl AwaitedSink {
         }
     }
 
+    /// Returns the fault of a stream that no sink of the needed kind takes.
+    fn without_taker(&self, sinks: &[SinkConfig]) -> String {
+        let problem = format!("ack of [stream.{}] is {:?}, but", self.stream, self.kind.name());
+        if sinks.iter().any(|sink| self.kind.is_of(&sink.options.kind)) {
+            let kind = if self.kind == Awaited::Queue { "Kafka " } else { "" };
+            return format!("{problem} no {kind}sink takes the stream: add it to streams of a sink");
+        }
+        match sinks.iter().find(|sink| sink.options.taken.takes(&self.stream)) {
+            Some(other) => {
+                let (kind, needed) = kind_of(&other.options.kind);
+                let name = other.name();
+                format!(
+                    "{problem} sink {name:?} is {kind}: write ack = {needed:?}, or add {}",
+                    self.kind.sink()
+                )
+            }
+            None => format!("{problem} there is no sink of that kind: add {}", self.kind.sink()),
+        }
+    }
+
     /// Returns the fault of a sink of another kind than the replies wait for.
     fn of_another_kind(&self, name: &str, kind: &SinkKind) -> String {
-        let (other, needed) = match kind {
-            SinkKind::Parquet(_) | SinkKind::Iceberg(_) => return self.of_segments(name),
-            SinkKind::Kafka(_) => ("a Kafka cluster", Ack::QUEUED),
-            SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => ("a database", Ack::LOADED),
-        };
+        if let SinkKind::Parquet(_) | SinkKind::Iceberg(_) = kind {
+            return self.of_segments(name);
+        }
+        let (other, needed) = kind_of(kind);
         format!(
             "ack of [stream.{}] names sink {name:?}, which is {other}: write {{ {needed} = {name:?} }}",
             self.stream
@@ -250,6 +264,16 @@ impl AwaitedSink {
             ));
         }
         Ok(place_of(name, sinks))
+    }
+}
+
+/// Returns a kind of sink in words, with the level of replies that wait for it.
+const fn kind_of(kind: &SinkKind) -> (&'static str, &'static str) {
+    match kind {
+        SinkKind::Kafka(_) => ("a Kafka cluster", Ack::QUEUED),
+        SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => ("a database", Ack::LOADED),
+        // No reply can wait for whole segments.
+        SinkKind::Parquet(_) | SinkKind::Iceberg(_) => ("a place of Parquet files", Level::Synced.name()),
     }
 }
 

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::path::Path;
 
-use tollgate_load::{KafkaOptions, RowFormat};
-use tollgate_queue::{Client, Compression, Sasl, Security, Tls};
+use tollgate_load::{KafkaOptions, RowFormat, Taken};
+use tollgate_queue::{BrokerAddress, Client, Compression, Sasl, Security, Tls};
+use tollgate_server::StreamSpec;
 
 use super::duplicates;
 use super::key::{keys, write};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
-use super::section::Section;
+use super::section::{Section, Written};
 use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use super::value::named;
 
@@ -94,8 +95,11 @@ keys! {
 }
 
 /// Reads the keys of a sink with these brokers. Paths are relative to `folder`.
-pub(super) fn read(section: &mut Section<'_>, brokers: &str, folder: &Path) -> KafkaOptions {
-    let mut options = KafkaOptions::new(brokers);
+pub(super) fn read(section: &mut Section<'_>, brokers: &Written<String>, folder: &Path) -> KafkaOptions {
+    let mut options = KafkaOptions::new(&*brokers.value);
+    if let Err(error) = BrokerAddress::list(&brokers.value) {
+        section.fault_at(&brokers.span, format!("kafka in {}: {error}", section.name()));
+    }
     section.read(KAFKA_KEYS, &mut options);
     options.duplicates = duplicates::read(section);
     options.topic =
@@ -116,6 +120,23 @@ pub(super) fn read(section: &mut Section<'_>, brokers: &str, folder: &Path) -> K
         section.fault_of("kafka", no_client(section.name()));
     }
     options
+}
+
+/// Checks the name of the topic of each stream that the sink takes. One fault is enough.
+pub(super) fn check_topics(
+    options: &KafkaOptions,
+    taken: &Taken,
+    streams: &[StreamSpec],
+    section: &Section<'_>,
+) {
+    let mut taken = streams.iter().map(|stream| &*stream.name).filter(|stream| taken.takes(stream));
+    // A topic without the name of a stream is faulty even if there is no stream yet.
+    let first = taken.next().unwrap_or("s");
+    let fault = std::iter::once(first).chain(taken).find_map(|stream| options.topic_fault(stream));
+    if let Some(fault) = fault {
+        let text = format!("topic in {} makes the topic {fault}: change it", section.name());
+        section.fault_of(TOPIC.name, text);
+    }
 }
 
 /// Whether the program has the client of Kafka. Tests of the configuration need none.

@@ -234,7 +234,7 @@ fn check_without_database(
 ) {
     match &sink.options.kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return,
-        SinkKind::Kafka(_) => {}
+        SinkKind::Kafka(kafka) => kafka::check_topics(kafka, &sink.options.taken, streams, section),
         SinkKind::Parquet(_) | SinkKind::Iceberg(_) => check_place(sink, others, section),
     }
     if sink.options.after_load.is_some() {
@@ -313,11 +313,14 @@ fn read(
     let brokers = section.text(KAFKA.name);
     let (lake, iceberg) = match section.has(PARQUET.name) {
         true => (Some(parquet::read(section, (folder, log_dir))), None),
-        false => iceberg::read(section, (folder, log_dir)).unzip(),
+        false => {
+            section.skip(PARQUET.name);
+            iceberg::read(section, (folder, log_dir)).unzip()
+        }
     };
     let kind = match (postgres, brokers, &lake) {
         (Some(options), _, _) => SinkKind::Postgres(Box::new(options)),
-        (None, Some(brokers), _) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers.value, folder))),
+        (None, Some(brokers), _) => SinkKind::Kafka(Box::new(kafka::read(section, &brokers, folder))),
         (None, None, Some(lake)) => match &iceberg {
             Some(iceberg) => SinkKind::Iceberg(Box::new(iceberg.options.clone())),
             None => SinkKind::Parquet(Box::new(lake.options.clone())),

@@ -2,11 +2,15 @@
 
 use tollgate_queue::BrokerOptions;
 
+use super::entry::{POSITIONS, REJECTS};
 use super::format::RowFormat;
 use crate::sink::duplicates::Duplicates;
 
 /// The part of a topic's name that stands for the stream.
 pub(super) const STREAM: &str = "{stream}";
+
+/// Maximum bytes of a topic's name.
+const TOPIC_BYTES_MAX: usize = 249;
 
 /// Options of a Kafka sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +65,23 @@ impl KafkaOptions {
     /// Returns the topic of a stream.
     pub(crate) fn topic_of(&self, stream: &str) -> String {
         self.topic.replace(STREAM, stream)
+    }
+
+    /// Returns why the rows of a stream cannot have their topic. `None`: they can.
+    pub fn topic_fault(&self, stream: &str) -> Option<String> {
+        let topic = self.topic_of(stream);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        match &*topic {
+            POSITIONS | REJECTS => Some(format!("{topic:?}, which the sink needs for itself")),
+            "" | "." | ".." => Some(format!("{topic:?}, which no topic may be named")),
+            _ if topic.len() > TOPIC_BYTES_MAX => {
+                Some(format!("{topic:?} of {} bytes, limit {TOPIC_BYTES_MAX} bytes", topic.len()))
+            }
+            _ if !topic.bytes().all(is_allowed) => {
+                Some(format!("{topic:?}, allowed are letters, digits, `.`, `_` and `-`"))
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether a topic has the name of one of a stream.

@@ -97,7 +97,7 @@ fn a_ship_target_takes_the_place_of_the_default_sink() {
     check(
         "[stream.s]\nack = \"loaded\"\ncolumns = [{ name = \"n\", type = \"int\" }]\n[ship.a]\ndir = \"x\"\n",
         &[
-            "t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream: add it to streams of a sink",
+            "t.toml:2:7: ack of [stream.s] is \"loaded\", but there is no sink of that kind: add a sink with a database",
         ],
     );
 }

@@ -19,6 +19,8 @@ fn faults_of_sinks_are_told() {
             "t.toml:4:1: unknown key \"sqlit\" in [sink.b c], did you mean \"sqlite\"?",
         ],
     );
+    let text = load("[sink.main]\nqqqqqq = 1\n").unwrap_err().to_string();
+    assert!(text.contains("sqlite, postgres, kafka, parquet, iceberg"), "{text}");
     let both = "[sink.main]\nsqlite = \"a\"\npostgres = \"host=h user=u\"\nafter_load = \"none.sql\"\n";
     check(
         both,
@@ -176,6 +178,37 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
         &["t.toml:2:7: ack of [stream.s] is \"loaded\", but sink \"lake\" writes Parquet files of whole \
              segments: use a sink with a database, or another level"],
     );
+}
+
+#[test]
+fn the_brokers_and_the_topic_of_a_kafka_sink_are_checked() {
+    let check = |brokers: &str, topic: &str, expected: &str| {
+        let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
+        let text = format!("{stream}[sink.bus]\nkafka = {brokers:?}\ntopic = {topic:?}\n");
+        check(&text, &if expected.is_empty() { vec![] } else { vec![expected] });
+    };
+    check("b:1,[::1]:9092", "t-{stream}.x_1", "");
+    for brokers in ["", "127.0.0.1", "b:0", "b:65536", "b:1,c", "b:1/topic"] {
+        let found = brokers.rsplit(',').next().unwrap();
+        let told = format!(
+            "t.toml:4:9: kafka in [sink.bus]: address is {found:?}, needed is host:port, with a port from 1 to \
+             65535"
+        );
+        check(brokers, "t", &told);
+    }
+    let long = "x".repeat(249);
+    for (topic, told) in [
+        ("", "\"\", which no topic may be named"),
+        (".", "\".\", which no topic may be named"),
+        ("..", "\"..\", which no topic may be named"),
+        ("__tollgate_positions", "\"__tollgate_positions\", which the sink needs for itself"),
+        ("__tollgate_reject{stream}", "\"__tollgate_rejects\", which the sink needs for itself"),
+        (&*format!("{long}{{stream}}"), &*format!("\"{long}s\" of 250 bytes, limit 249 bytes")),
+        ("a b", "\"a b\", allowed are letters, digits, `.`, `_` and `-`"),
+    ] {
+        check("b:1", topic, &format!("t.toml:5:9: topic in [sink.bus] makes the topic {told}: change it"));
+    }
+    check("b:1", &long, "");
 }
 
 #[test]

@@ -351,6 +351,19 @@ fn an_ack_of_a_queue_needs_a_kafka_sink_that_takes_the_stream() {
     check(&acked("{ queued = \"bus\" }", &format!("{bus}[sink.main]\nsqlite = \"1.db\"\n")), &[]);
     check(
         &acked("\"queued\"", "[sink.main]\nsqlite = \"1.db\"\n"),
+        &["t.toml:2:7: ack of [stream.s] is \"queued\", but sink \"main\" is a database: write \
+             ack = \"loaded\", or add a Kafka sink"],
+    );
+    check(
+        &acked("\"loaded\"", bus),
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but sink \"bus\" is a Kafka cluster: write \
+             ack = \"queued\", or add a sink with a database"],
+    );
+    let others = format!(
+        "{bus}streams = [\"o\"]\n[stream.o]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n[sink.main]\nsqlite = \"1.db\"\n"
+    );
+    check(
+        &acked("\"queued\"", &others),
         &["t.toml:2:7: ack of [stream.s] is \"queued\", but no Kafka sink takes the stream: add it to \
              streams of a sink"],
     );

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tollgate_load::{DeclaredStreams, LoadWatch, SinkKind, SinkOptions, TopicLoadOptions};
-use tollgate_queue::BrokerOptions;
+use tollgate_queue::{BrokerAddress, BrokerOptions};
 
 use crate::cli::WrongUsage;
 use crate::config::{Config, SinkConfig};
@@ -32,14 +32,25 @@ pub(crate) fn brokers_of(place: &str) -> Option<&str> {
     place.strip_prefix(SCHEME)
 }
 
-/// Returns how brokers are reached: as a Kafka sink of the configuration reaches them, if it has the same
-/// brokers.
-pub(crate) fn broker_options(config: &Config, brokers: &str) -> BrokerOptions {
-    let known = config.sinks.iter().find_map(|sink| match &sink.options.kind {
-        SinkKind::Kafka(kafka) if kafka.broker.brokers == brokers => Some(kafka.broker.clone()),
+/// Returns how brokers are reached: as a Kafka sink of the configuration reaches them, if it has one of
+/// these brokers.
+///
+/// # Errors
+/// An address is no address.
+pub(crate) fn broker_options(config: &Config, brokers: &str) -> anyhow::Result<BrokerOptions> {
+    let named =
+        BrokerAddress::list(brokers).context(WrongUsage("cannot read the addresses of the brokers"))?;
+    let has_one = |options: &&BrokerOptions| {
+        let known = BrokerAddress::list(&options.brokers).unwrap_or_default();
+        known.iter().any(|address| named.contains(address))
+    };
+    let sinks = config.sinks.iter().filter_map(|sink| match &sink.options.kind {
+        SinkKind::Kafka(kafka) => Some(&kafka.broker),
         _ => None,
     });
-    known.unwrap_or_else(|| BrokerOptions::new(brokers))
+    let known = sinks.filter(has_one).next().cloned();
+    let options = known.unwrap_or_else(|| BrokerOptions::new(brokers));
+    Ok(BrokerOptions { brokers: brokers.to_owned(), ..options })
 }
 
 /// The threads that load topics, one for each database.
@@ -66,7 +77,7 @@ impl LoadTopics {
         let databases: Vec<_> =
             sinks.iter().filter(|sink| sink.options.kind.is_database()).cloned().collect();
         ensure!(!databases.is_empty(), WrongUsage("no sink of the configuration is a database: add one"));
-        let (broker, stop) = (broker_options(config, brokers), Arc::new(AtomicBool::new(false)));
+        let (broker, stop) = (broker_options(config, brokers)?, Arc::new(AtomicBool::new(false)));
         let mut topics = Self { databases, threads: Vec::new(), watches: Vec::new(), stop, is_once };
         for sink in &topics.databases {
             let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
@@ -103,5 +114,34 @@ impl LoadTopics {
             return OnceEnd::Stopped.exit_code(&self.databases);
         }
         OnceEnd::of(is_loaded).exit_code(&self.databases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn one_broker_in_common_gives_the_security_of_the_sink_and_keeps_the_named_brokers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("t.toml");
+        fs::write(&file, "[sink.bus]\nkafka = \"a:1,b:2\"\ntls = true\n").unwrap();
+        let config = Config::load(&file).unwrap();
+        for (brokers, has_tls) in
+            [("a:1,b:2", true), ("b:2", true), ("c:3, B:2", true), ("a:2", false), ("c:1,b:1", false)]
+        {
+            let options = broker_options(&config, brokers).unwrap();
+            assert_eq!(options.security.tls.is_some(), has_tls, "{brokers}");
+            assert_eq!(options.brokers, brokers);
+        }
+        for brokers in ["", "a", "a:1/topic"] {
+            let error = broker_options(&config, brokers).unwrap_err();
+            assert!(
+                error.is::<WrongUsage>() && format!("{error:#}").contains("needed is host:port"),
+                "{error:#}"
+            );
+        }
     }
 }

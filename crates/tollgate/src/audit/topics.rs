@@ -16,7 +16,7 @@ use crate::print::{printable, to_stdout_marked};
 
 /// Prints the accounts of each cluster. The exit code is 1 if a row is missing or doubled.
 pub(super) fn run(config: &Config, brokers: &str, is_json: bool) -> anyhow::Result<ExitCode> {
-    let clusters = clusters(config, brokers);
+    let clusters = clusters(config, brokers)?;
     ensure!(
         !clusters.is_empty(),
         WrongUsage("the configuration has no Kafka sink: name the brokers, like --kafka=HOST:9092")
@@ -44,9 +44,9 @@ pub(super) fn run(config: &Config, brokers: &str, is_json: bool) -> anyhow::Resu
 }
 
 /// Returns the named cluster, or those of the Kafka sinks.
-fn clusters(config: &Config, brokers: &str) -> Vec<BrokerOptions> {
+fn clusters(config: &Config, brokers: &str) -> anyhow::Result<Vec<BrokerOptions>> {
     if !brokers.is_empty() {
-        return vec![broker_options(config, brokers)];
+        return Ok(vec![broker_options(config, brokers)?]);
     }
     let mut clusters: Vec<BrokerOptions> = Vec::new();
     for sink in &config.sinks {
@@ -56,7 +56,7 @@ fn clusters(config: &Config, brokers: &str) -> Vec<BrokerOptions> {
             clusters.push(kafka.broker.clone());
         }
     }
-    clusters
+    Ok(clusters)
 }
 
 fn write_table(audit: &TopicAudit, out: &mut dyn Write) -> std::io::Result<()> {

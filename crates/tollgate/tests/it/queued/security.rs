@@ -104,6 +104,11 @@ fn a_sink_proves_its_name_by_each_mechanism_inside_tls_and_a_wrong_proof_is_name
         });
         assert!(check(&app, &right, "--print").0);
         assert!(check(&app, &right, "--sinks").0);
+        // The sink has only one of these brokers. Another mechanism wrote another topic before, which the
+        // audit reports.
+        let audited = format!("--kafka=127.0.0.1:1,{}", kafka.secure_address());
+        let audit = program(&right).args(["audit", &audited]).current_dir(app.path()).output().unwrap();
+        assert!(printed(&audit).contains("in topic"), "{mechanism}: {}", printed(&audit));
         let (_, log) = server.stop();
         assert!(!log.contains(password), "{log}");
         assert!(!kafka.read(&format!("{mechanism}.a")).is_empty());

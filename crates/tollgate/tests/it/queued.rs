@@ -86,7 +86,10 @@ fn a_broker_that_goes_away_makes_replies_unknown_or_refused_and_recovers() {
         None
     });
     drop(shown);
-    assert!(server.stop().0.success());
+    let (status, log) = server.stop();
+    assert!(status.success());
+    let of_client = log.lines().find(|line| line.contains("WARN") && line.contains("krafka"));
+    assert_eq!(of_client, None, "the sink reports failures, so the client does not");
     let found = site.numbers();
     assert_eq!(found.get(&0), Some(&1));
     assert_eq!(found.get(&taken), Some(&1));

@@ -40,6 +40,7 @@ impl LoadReporters {
         loaders: Vec<LoadWatch>,
     ) -> anyhow::Result<Self> {
         let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
+        observer.note_reload(|reloads| reloads.loads(config));
         observer.see_loading(source, loaders);
         let watcher = Watcher::start(&observer, &notifier)?;
         let mut admin = config.admin.clone();

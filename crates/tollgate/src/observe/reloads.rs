@@ -46,6 +46,11 @@ impl Reloads {
         self.sinks = config.sinks.len();
     }
 
+    /// Notes the configuration of a process that only loads. It reads no scripts, so it has no digest.
+    pub(crate) fn loads(&mut self, config: &Config) {
+        (self.apps, self.sinks) = (Version::apps(config), config.sinks.len());
+    }
+
     pub(crate) fn done(&mut self, version: &Version, config: &Config) {
         self.serves(version, config);
         self.done += 1;

@@ -379,7 +379,11 @@ fn headline(document: &Value) -> String {
         count(&document["process_id"]).replace(' ', ""),
         text(&config["source"]),
         text(&config["version"]),
-        config["digest"].as_str().map(|digest| format!(" ({})", printable(digest))).unwrap_or_default(),
+        config["digest"]
+            .as_str()
+            .filter(|digest| !digest.is_empty())
+            .map(|digest| format!(" ({})", printable(digest)))
+            .unwrap_or_default(),
     )
 }
 

@@ -108,9 +108,11 @@ fn a_loader_of_topics_shows_its_rows_and_an_absent_broker() {
     assert_eq!(rows as usize, reader.query::<i64>("SELECT n FROM a").len());
     let document = status().unwrap();
     assert_eq!(document["topics"]["brokers"], *site.kafka.address());
+    assert_eq!(document["config"]["sink_count"], 1);
     assert_eq!((&document["phase"], &document["ready"]), (&"loading".into(), &true.into()));
     let screen = reader.succeed(&["status"]);
     assert!(screen.contains("topics") && screen.contains(&site.kafka.address()), "{screen}");
+    assert!(screen.contains(" version 1") && !screen.contains("()"), "{screen}");
     site.kafka.kill();
     let warning = eventually("the absent broker is a finding", || {
         let document = status()?;
@@ -193,6 +195,10 @@ fn without_brokers_or_databases_the_command_names_what_is_wrong() {
     let reader = App::new("", &[]);
     let no_broker = reader.run(&["load", "--once", "--from", "kafka://"]);
     assert!(printed(&no_broker).contains("kafka://HOST:9092"), "{}", printed(&no_broker));
+    let with_topic = reader.run(&["load", "--once", "--from", "kafka://h:1/topic"]);
+    let text = printed(&with_topic);
+    assert!(text.contains("address is \"h:1/topic\", needed is host:port"), "{text}");
+    assert_eq!(with_topic.status.code(), Some(2), "{text}");
     let no_sink = reader.run(&["audit", "--kafka"]);
     assert!(printed(&no_sink).contains("--kafka=HOST:9092"), "{}", printed(&no_sink));
 }

@@ -114,6 +114,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "lost_tables": lost_tables(&status.lost_tables),
         "remade_tables": lost_tables(&status.remade_tables),
         "topics": topics(&status.topics),
+        "notes": status.notes,
         "filled": status.filled,
         "in_gaps": status.in_gaps,
         "commits": status.commits,

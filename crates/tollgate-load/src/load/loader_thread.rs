@@ -126,6 +126,7 @@ impl LoaderThread {
         open: OpenSink,
         control: Arc<LoaderControl>,
     ) -> Self {
+        control.update(|status| status.notes = options.sink.notes());
         Self {
             options,
             storage,
@@ -269,6 +270,7 @@ impl LoaderThread {
             self.forget_sink();
         }
         self.control.state().rejects.retain(&self.options.sink.taken);
+        self.control.update(|status| status.notes = self.options.sink.notes());
         self.backoff = None;
         tracing::info!(sink = self.options.sink.name, "the sink continues with its new configuration");
     }

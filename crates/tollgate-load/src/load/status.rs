@@ -75,6 +75,8 @@ pub struct LoadStatus {
     pub remade_tables: BTreeMap<String, LostTable>,
     /// How many copies the topics of a Kafka sink have.
     pub topics: BTreeMap<String, TopicCopies>,
+    /// What an operator has to know about the rows of the sink, because of its options.
+    pub notes: Vec<&'static str>,
     /// Number of commits.
     pub commits: u64,
     /// Number of files that the commits made. Only a sink of files makes any.

@@ -10,6 +10,7 @@ use super::accounts::LogCounts;
 use super::after::AfterLoad;
 use super::contract::{Sink, TopicSink};
 use super::declared::DeclaredStreams;
+use super::duplicates::Duplicates;
 use super::iceberg::{self, IcebergOptions};
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
@@ -128,6 +129,23 @@ impl SinkOptions {
         }
     }
 
+    /// Returns what an operator has to know about the rows of the sink, because of its options.
+    pub fn notes(&self) -> Vec<&'static str> {
+        let (duplicates, is_exact) = match &self.kind {
+            SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return Vec::new(),
+            SinkKind::Kafka(kafka) => (kafka.duplicates, kafka.exactly_once),
+            SinkKind::Parquet(parquet) => (parquet.duplicates, true),
+            SinkKind::Iceberg(iceberg) => (iceberg.files.duplicates, true),
+        };
+        let mut taken = self.declared.iter().filter(|schema| self.taken.takes(schema.stream()));
+        let keeps = duplicates == Duplicates::Keep && taken.any(|schema| schema.key().is_some());
+        let notes = [
+            (keeps, "retries with the same key appear twice, because duplicates is \"keep\""),
+            (!is_exact, "rows may appear twice after a crash, because exactly_once is false"),
+        ];
+        notes.into_iter().filter(|(is_true, _)| *is_true).map(|(_, note)| note).collect()
+    }
+
     fn rules(&self) -> WriteRules {
         WriteRules {
             after: self.after_load.clone().map(AfterLoad::new),
@@ -236,4 +254,51 @@ pub(crate) fn sqlite_with_clock(
     let rules = WriteRules { after: None, rejects_max: REJECTS_MAX, declared: DeclaredStreams::default() };
     let sink = SqliteSink::open_with(path, name, rules, Box::new(clock))?;
     Ok(Box::new(sink))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
+
+    use super::*;
+    use crate::sink::LakePlace;
+
+    const TWICE: &str = "retries with the same key appear twice, because duplicates is \"keep\"";
+    const CRASH: &str = "rows may appear twice after a crash, because exactly_once is false";
+
+    fn schema(stream: &str, is_keyed: bool) -> Schema {
+        let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
+        let mut columns = vec![column("n", ColumnType::Int, ColumnOrigin::Stored)];
+        if is_keyed {
+            let window_ms = Duration::from_secs(60).as_millis() as u64;
+            columns.push(column("(key)", ColumnType::Bytes, ColumnOrigin::Key { window_ms }));
+        }
+        Schema::new(stream, columns).unwrap()
+    }
+
+    /// Checks the notes of a sink that takes a stream with a key, and of one that takes another stream.
+    fn check(kind: SinkKind, keyed: &[&str], other: &[&str]) {
+        let mut sink = SinkOptions::new("s", kind);
+        sink.declared = [schema("keyed", true), schema("other", false)].into_iter().collect();
+        assert_eq!(sink.notes(), keyed);
+        sink.taken = Taken::Only(["other".to_owned()].into());
+        assert_eq!(sink.notes(), other);
+    }
+
+    #[test]
+    fn a_sink_notes_which_rows_may_appear_twice() {
+        let kafka = |duplicates, exactly_once| {
+            SinkKind::Kafka(Box::new(KafkaOptions { duplicates, exactly_once, ..KafkaOptions::new("b:1") }))
+        };
+        check(kafka(Duplicates::Refuse, true), &[], &[]);
+        check(kafka(Duplicates::Keep, true), &[TWICE], &[]);
+        check(kafka(Duplicates::Keep, false), &[TWICE, CRASH], &[CRASH]);
+        let mut parquet = ParquetOptions::new(LakePlace::Folder("lake".into()), "parts");
+        check(SinkKind::Parquet(Box::new(parquet.clone())), &[], &[]);
+        parquet.duplicates = Duplicates::Keep;
+        check(SinkKind::Parquet(Box::new(parquet)), &[TWICE], &[]);
+        check(SinkKind::Sqlite { path: "a.db".into() }, &[], &[]);
+    }
 }

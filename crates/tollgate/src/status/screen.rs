@@ -231,8 +231,13 @@ impl Screen {
             rows.add_row(sink_cells(sink));
         }
         self.table(&mut rows);
-        let sinks = document["sinks"].as_array().into_iter().flatten();
-        for sink in sinks.filter(|sink| number(&sink["files"]) > 0.0) {
+        let sinks = || document["sinks"].as_array().into_iter().flatten();
+        for sink in sinks() {
+            for note in sink["notes"].as_array().into_iter().flatten() {
+                self.0.push(Line::Prose(format!("sink {}: {}", text(&sink["sink"]), text(note))));
+            }
+        }
+        for sink in sinks().filter(|sink| number(&sink["files"]) > 0.0) {
             let (name, files, size) =
                 (text(&sink["sink"]), count(&sink["files"]), bytes(&sink["file_bytes"]));
             let commits = count(&sink["commits"]);

@@ -65,6 +65,7 @@ fn no_text_of_a_status_becomes_markup_or_a_script() {
         status["refusals"][format!("{attack}{name}")] = 7.into();
         status["sinks"][0]["rejecting_streams"][format!("{attack}{name}")] =
             json!({ "rejects": 1, "rows": 2, "seconds": 3 });
+        status["sinks"][0]["notes"] = json!([attack]);
         status["sinks"][0]["stopped_logs"][format!("{attack}{name}")] = attack.into();
     }
     let page = reply_of(&app, "/");
@@ -84,6 +85,7 @@ fn no_text_of_a_status_becomes_markup_or_a_script() {
         "about",
         "routes",
         "sinks",
+        "notes",
         "stops",
         "refusals",
         "backends",

@@ -83,6 +83,7 @@ const rejectRows = doc => list(doc.sinks).flatMap(sink => [
   ...entries(sink.rejecting_streams).map(([stream, recent]) => [sink.sink, stream, `${plural(number(recent.rejects), "reject")} and ${plural(number(recent.rows), "row")} within ${seconds(recent.seconds)}`]),
   ...entries(sink.stopped_logs).map(([log, reason]) => [sink.sink, log, reason]),
 ])
+const noteRows = doc => list(doc.sinks).flatMap(sink => list(sink.notes).map(note => [sink.sink, note]))
 const lineRows = doc => list(doc.recent_lines).slice(-20).reverse().map(line => [
   dateTime(line.at), line.level === "error" ? cell("✖ error", "bad") : cell("▲ warn", "warn"), line.text,
 ])
@@ -90,6 +91,7 @@ const lineRows = doc => list(doc.recent_lines).slice(-20).reverse().map(line => 
 const TABLES = [
   { id: "routes", title: "Routes", wide: true, max: 20, head: ["<route", "rate", "failed", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused", "script failures"], rows: doc => doc.routes && doc.routes.map(routeRow), there: doc => doc.route_count, rest: "/status has 100 routes, /metrics has all" },
   { id: "sinks", title: "Sinks", wide: true, max: 20, head: ["<sink", "<state", "lag", "pending", "rows", "rejects", "duplicates", "in gaps", "<last error"], rows: doc => list(doc.sinks).map(sinkRow) },
+  { id: "notes", title: "Rows that may appear twice", wide: true, max: 20, head: ["<sink", "<note"], rows: noteRows },
   { id: "stops", title: "Rejecting streams and stopped logs", wide: true, max: 20, head: ["<sink", "<stream or log", "<reason"], rows: rejectRows },
   { id: "backends", title: "Backends", wide: true, max: 20, head: ["<backend", "<breaker", "addresses", "rate", "in flight", "queued", "requests", "failures", "refusals", "retries"], rows: doc => list(doc.backends).map(backendRow) },
   { id: "clients", title: "Requests by class", max: 9, head: ["<class", "now", "since the start"], rows: requestRows },

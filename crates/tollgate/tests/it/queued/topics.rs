@@ -57,6 +57,11 @@ fn rows_of_both_formats_reach_sqlite_and_postgresql_once_with_their_types() {
         }
         // A retry is in the topic twice, and in a database once.
         order(&mut client, "k-7", 7);
+        let status: Value = app.succeed(&["status", "--json"]).parse().unwrap();
+        let note = "retries with the same key appear twice, because duplicates is \"keep\"";
+        assert_eq!(status["sinks"][0]["notes"], serde_json::json!([note]));
+        let screen = app.succeed(&["status"]);
+        assert!(screen.contains(&format!("sink bus: {note}")), "{screen}");
     }
     let rows = site.kafka.read("shop.orders");
     let formatted = rows.iter().filter(|row| row.headers.contains_key("tollgate-format")).count();

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::site::{Site, item};
 use crate::cluster::shared;
+use crate::database_faults::{Database, LockHolder};
 use crate::program::{App, eventually, printed};
 
 /// A server with a keyed stream, another stream, and columns of every kind.
@@ -130,6 +131,36 @@ fn a_loader_of_topics_shows_its_rows_and_an_absent_broker() {
         let sink = status()?["sinks"][0].clone();
         (sink["state"] == "caught up" && sink["failing_seconds"] == 0.0).then_some(())
     });
+    drop((loader, server));
+}
+
+#[test]
+fn a_loader_of_topics_waits_for_a_locked_table_and_does_not_count_as_stalled() {
+    let site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    let database = Database::postgres();
+    let reader = App::new(&format!("[sink.main]\n{}lock_timeout = \"1h\"\n", database.keys()), &[]);
+    let loader = reader.follow(&["load", "--from", &site.place()]);
+    let status = || serde_json::from_slice::<Value>(&reader.run(&["status", "--json"]).stdout).ok();
+    eventually("rows are loaded", || {
+        (status()?["sinks"][0]["rows"].as_u64().unwrap_or_default() > 0).then_some(())
+    });
+    let holder = LockHolder::lock(&database, "a", "EXCLUSIVE");
+    assert!(client.post("/a", &item(1)).unwrap().is_success());
+    let has = |document: &Value, code: &str| {
+        document["warnings"].as_array().unwrap().iter().any(|finding| finding["code"] == code)
+    };
+    let document = eventually("the wait is a finding", || {
+        let document = status()?;
+        has(&document, "sink_waiting").then_some(document)
+    });
+    assert!(!has(&document, "sink_stalled"), "{document}");
+    assert_eq!(document["sinks"][0]["state"], "loading", "{document}");
+    drop(holder);
+    let (cluster, name) = database.cluster();
+    let count = "SELECT count(*) FROM a WHERE n = 1";
+    eventually("the row is loaded", || (cluster.sql(name, count) == "1").then_some(()));
+    eventually("the wait is over", || (!has(&status()?, "sink_waiting")).then_some(()));
     drop((loader, server));
 }
 

@@ -234,7 +234,7 @@ impl Producer for KrafkaProducer {
 /// Why records are not delivered.
 enum Undelivered {
     TooLarge(Vec<usize>),
-    /// `topic` is that of the first record that failed.
+    /// `topic` is the topic of the first failed record.
     Failed {
         topic: Option<String>,
         error: KrafkaError,

@@ -44,11 +44,11 @@ pub(crate) fn broker_options(config: &Config, brokers: &str) -> anyhow::Result<B
         let known = BrokerAddress::list(&options.brokers).unwrap_or_default();
         known.iter().any(|address| named.contains(address))
     };
-    let sinks = config.sinks.iter().filter_map(|sink| match &sink.options.kind {
+    let mut sinks = config.sinks.iter().filter_map(|sink| match &sink.options.kind {
         SinkKind::Kafka(kafka) => Some(&kafka.broker),
         _ => None,
     });
-    let known = sinks.filter(has_one).next().cloned();
+    let known = sinks.find(has_one).cloned();
     let options = known.unwrap_or_else(|| BrokerOptions::new(brokers));
     Ok(BrokerOptions { brokers: brokers.to_owned(), ..options })
 }

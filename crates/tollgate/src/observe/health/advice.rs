@@ -32,17 +32,17 @@ impl Code {
             }
             Self::SinkStopped => "correct what the error names: records wait in the log meanwhile",
             Self::SinkFailing => {
-                "check what the error names, usually the database or the queue: records wait in the log and are loaded \
-                 later"
+                "check what the error names, usually the database or the queue: records wait in the log and \
+                 are loaded later"
             }
             Self::SinkUnattended => {
                 "start `tollgate load` for this sink: its records stay on disk until they are loaded"
             }
             Self::SinkBehind => "check the load of the database or of the queue: no record is lost meanwhile",
             Self::SinkWaiting => {
-                "look at what the sink waits for. A database: locks (`pg_locks`, `pg_blocking_pids`, or `fuser \
-                 FILE` for SQLite), a stopped server, a slow disk. A queue: brokers that are stopped, or too \
-                 few replicas in sync"
+                "look at what the sink waits for. A database: locks (`pg_locks`, `pg_blocking_pids`, or \
+                 `fuser FILE` for SQLite), a stopped server, a slow disk. A queue: brokers that are stopped, \
+                 or too few replicas in sync"
             }
             Self::SinkStalled => {
                 "check the disk of the log. If it works, report the fault with the output of gdb -p and \

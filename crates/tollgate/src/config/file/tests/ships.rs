@@ -96,9 +96,8 @@ fn a_ship_target_takes_the_place_of_the_default_sink() {
     assert_eq!(load("[ship]\n").unwrap().sinks.len(), 1, "without a target there is the default sink");
     check(
         "[stream.s]\nack = \"loaded\"\ncolumns = [{ name = \"n\", type = \"int\" }]\n[ship.a]\ndir = \"x\"\n",
-        &[
-            "t.toml:2:7: ack of [stream.s] is \"loaded\", but there is no sink of that kind: add a sink with a database",
-        ],
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but there is no sink of that kind: \
+             add a sink with a database"],
     );
 }
 

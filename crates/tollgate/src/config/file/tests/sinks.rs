@@ -192,8 +192,8 @@ fn the_brokers_and_the_topic_of_a_kafka_sink_are_checked() {
     for brokers in ["", "127.0.0.1", "b:0", "b:65536", "b:1,c", "b:1/topic"] {
         let found = brokers.rsplit(',').next().unwrap();
         let told = format!(
-            "t.toml:4:9: kafka in [sink.bus]: address is {found:?}, needed is host:port, with a port from 1 to \
-             65535"
+            "t.toml:4:9: kafka in [sink.bus]: address is {found:?}, needed is host:port, with a port \
+             from 1 to 65535"
         );
         check(brokers, "t", &told);
     }

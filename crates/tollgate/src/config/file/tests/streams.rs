@@ -360,7 +360,8 @@ fn an_ack_of_a_queue_needs_a_kafka_sink_that_takes_the_stream() {
              ack = \"queued\", or add a sink with a database"],
     );
     let others = format!(
-        "{bus}streams = [\"o\"]\n[stream.o]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n[sink.main]\nsqlite = \"1.db\"\n"
+        "{bus}streams = [\"o\"]\n[stream.o]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n\
+         [sink.main]\nsqlite = \"1.db\"\n"
     );
     check(
         &acked("\"queued\"", &others),

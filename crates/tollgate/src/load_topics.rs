@@ -36,7 +36,7 @@ pub(crate) fn brokers_of(place: &str) -> Option<&str> {
 /// these brokers.
 ///
 /// # Errors
-/// An address is no address.
+/// One of the addresses is not `host:port`.
 pub(crate) fn broker_options(config: &Config, brokers: &str) -> anyhow::Result<BrokerOptions> {
     let named =
         BrokerAddress::list(brokers).context(WrongUsage("cannot read the addresses of the brokers"))?;

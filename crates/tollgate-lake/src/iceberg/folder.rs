@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::warehouse::{FoundObject, Objects};
 use crate::error::LakeError;
 use crate::folder::FolderPlace;
-use crate::place::Created;
+use crate::place::{Created, Place};
 
 /// A folder as a warehouse.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ impl Objects for FolderObjects {
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Created, LakeError> {
         self.place.create_bytes(name, bytes)
+    }
+
+    fn replace(&self, name: &str, text: &str) -> Result<(), LakeError> {
+        self.place.replace_text(name, text)
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LakeError> {

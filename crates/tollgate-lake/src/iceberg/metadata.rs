@@ -166,6 +166,23 @@ impl Metadata {
         Ok((ids.len() == columns.len()).then_some(ids))
     }
 
+    /// Returns whether these columns have these ids now.
+    pub(super) fn has_ids(&self, ids: &FieldIds) -> bool {
+        let fields = self.schema()["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
+        ids.iter().all(|(name, id)| {
+            let field = fields.iter().find(|field| field["name"] == **name);
+            field.is_some_and(|field| {
+                field["id"] == id.id
+                    && field["type"]["element-id"] == id.element.map_or(Json::Null, Json::from)
+            })
+        })
+    }
+
+    /// Returns whether a property forbids to remove files of the table.
+    pub(super) fn keeps_files(&self) -> bool {
+        self.property("gc.enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"))
+    }
+
     pub(super) fn schema_id(&self) -> i64 {
         self.json["current-schema-id"].as_i64().unwrap_or_default()
     }

@@ -6,6 +6,7 @@
 //! | [`new_table`], [`metadata`] | a table that is to be created; the metadata of a table |
 //! | [`avro`], [`manifest`], [`metrics`] | which data files a snapshot has, with their counts and bounds |
 //! | [`fence`], [`settled`] | which loads a table has |
+//! | [`noted`] | which state of each table the sink has seen |
 //! | [`merge`] | merges small manifests |
 //! | [`catalog`], [`warehouse`] | the services that a table needs |
 //! | [`commit`], [`change`] | a change of a table: requirements and updates |
@@ -25,6 +26,7 @@ mod merge;
 mod metadata;
 mod metrics;
 mod new_table;
+mod noted;
 mod partition;
 mod settled;
 mod sweep;
@@ -44,7 +46,7 @@ pub use new_table::NewTable;
 pub use partition::TIME_COLUMN;
 pub use settled::Settled;
 pub use sweep::Swept;
-pub(crate) use tables::folder_of;
 pub use tables::{FileFacts, TableOptions, Tables};
 pub use types::{FieldId, FieldIds, TableColumn};
+pub(crate) use warehouse::folder_of;
 pub use warehouse::{FoundObject, Objects};

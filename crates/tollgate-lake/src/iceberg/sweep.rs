@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::catalog::{CatalogTable, TableName};
 use super::manifest::read_manifest;
 use super::settled::Settled;
-use super::tables::{Loaded, Tables, folder_of};
-use super::warehouse::{folder_at, name_at};
+use super::tables::{Loaded, Tables};
+use super::warehouse::{folder_at, folder_of, name_at};
 use crate::error::LakeError;
 use crate::names::LoadName;
 
@@ -34,6 +34,8 @@ struct ReadTable {
     folder: String,
     /// Whether the sink made the table, or has loads in it.
     is_own: bool,
+    /// Whether a property forbids to remove files of the table.
+    keeps_files: bool,
 }
 
 impl Folders {
@@ -70,11 +72,12 @@ impl Tables {
         let folders = self.folders()?;
         let mut swept = Swept::default();
         for table in folders.read.iter().filter(|table| table.is_own) {
-            let removed = match folders.is_unread(&table.folder) {
+            let removed = match table.keeps_files || folders.is_unread(&table.folder) {
                 true => None,
                 false => self.sweep_folder(&table.folder, &folders, age, settled)?,
             };
             match removed {
+                None if table.keeps_files => {}
                 Some(removed) => swept.removed += removed,
                 None => swept.left.push(table.name.to_string()),
             }
@@ -94,9 +97,13 @@ impl Tables {
                 Ok(Some(table)) => {
                     let Some(folder) = folder_at(&*self.objects, table.metadata.address()) else { continue };
                     let is_own = table.metadata.is_of(&self.options.sink);
+                    let keeps_files = table.metadata.keeps_files();
                     match table.metadata.check() {
-                        Ok(()) => folders.read.push(ReadTable { name, folder, is_own }),
-                        Err(_) => folders.unread.push(folder),
+                        Ok(()) if !is_own || self.is_noted(&name, &table)? => {
+                            folders.read.push(ReadTable { name, folder, is_own, keeps_files });
+                        }
+                        // Another catalog may have the table that the sink has loaded into.
+                        Ok(()) | Err(_) => folders.unread.push(folder),
                     }
                 }
                 Err(LakeError::Missing { name }) => {
@@ -108,6 +115,12 @@ impl Tables {
             }
         }
         Ok(folders)
+    }
+
+    /// Returns whether the sink has loaded into this table, and has seen no newer state of it.
+    fn is_noted(&self, name: &TableName, table: &CatalogTable) -> Result<bool, LakeError> {
+        let note = self.notes.read(&*self.objects, name)?;
+        Ok(note.is_some_and(|note| self.notes.check(name, &note, Some(table)).is_ok()))
     }
 
     /// Removes files of a folder. `None`: a table may need any of them.
@@ -161,7 +174,9 @@ impl Tables {
             Some(name) => drop(needed.insert(name)),
             None => is_complete = false,
         };
-        table.location.iter().for_each(|address| add(address));
+        // Without its address, any metadata file may be the present one.
+        let Some(location) = &table.location else { return Ok(None) };
+        add(location);
         table.metadata.addresses().iter().for_each(|address| add(address));
         let lists =
             table.metadata.snapshots().iter().filter_map(|snapshot| snapshot["manifest-list"].as_str());

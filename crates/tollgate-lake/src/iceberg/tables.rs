@@ -19,12 +19,13 @@ use super::merge::{MergeRule, Merged};
 use super::metadata::{Metadata, NewSnapshot, random, unique};
 use super::metrics::FileMetrics;
 use super::new_table::NewTable;
+use super::noted::{TableNote, TableNotes};
 use super::partition::{Spec, TIME_COLUMN};
 use super::settled::Settled;
 use super::types::{FieldIds, TableColumn};
-use super::warehouse::{Objects, address_of, folder_at, name_at, needed};
+use super::warehouse::{Objects, address_of, folder_at, folder_of, name_at, needed};
 use crate::error::LakeError;
-use crate::names::{LoadName, table_folder};
+use crate::names::LoadName;
 use crate::partition::Partition;
 use crate::plan::Plan;
 
@@ -68,6 +69,7 @@ pub struct Tables {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) catalog: Box<dyn Catalog>,
     pub(super) options: TableOptions,
+    pub(super) notes: TableNotes,
     /// The ids of all columns that were asked for, by table.
     known: BTreeMap<String, FieldIds>,
     /// Returns milliseconds since 1970.
@@ -81,11 +83,6 @@ pub(super) struct Loaded {
     pub(super) folder: String,
 }
 
-/// Returns the name of the folder of a table.
-pub(crate) fn folder_of(namespace: &str, table: &str) -> String {
-    format!("{}/{}", table_folder(namespace), table_folder(table))
-}
-
 impl Tables {
     /// Creates the tables of a sink. Reads nothing.
     pub fn new(
@@ -94,7 +91,8 @@ impl Tables {
         options: TableOptions,
         clock: fn() -> i64,
     ) -> Self {
-        Self { objects, catalog, options, known: BTreeMap::new(), clock }
+        let notes = TableNotes::new(&options.sink);
+        Self { objects, catalog, options, notes, known: BTreeMap::new(), clock }
     }
 
     /// Forgets the columns of tables, which another program may have changed.
@@ -119,6 +117,39 @@ impl Tables {
         let folder = folder_at(&*self.objects, address)
             .ok_or_else(|| LakeError::outside(name, address, self.objects.address()))?;
         Ok(Some(Loaded { folder, table }))
+    }
+
+    /// Loads a table, and compares it with what the sink noted of it.
+    ///
+    /// # Errors
+    /// The table is missing, another one, or older than the sink has seen it.
+    fn load_noted(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
+        let note = self.notes.read(&*self.objects, name)?;
+        let found = self.load(name)?;
+        match (&note, &found) {
+            (Some(note), _) => self.notes.check(name, note, found.as_ref().map(|found| &found.table))?,
+            (None, Some(Loaded { table, .. })) => self.note(name, table, table.metadata.last_sequence())?,
+            (None, None) => {}
+        }
+        Ok(found)
+    }
+
+    fn note(&self, name: &TableName, table: &CatalogTable, sequence: i64) -> Result<(), LakeError> {
+        self.notes.write(&*self.objects, name, &TableNote::new(table, sequence))
+    }
+
+    /// Checks that the folder of a new table has no data files. A table may need them that was
+    /// renamed, or that the catalog lost.
+    fn expect_empty(&self, name: &TableName) -> Result<(), LakeError> {
+        let folder = folder_of(&name.namespace, &name.table);
+        if self.objects.walk(&format!("{folder}/data/"))?.is_empty() {
+            return Ok(());
+        }
+        let reason = format!(
+            "is not in the catalog, and the folder {folder} of the warehouse has data files: move the folder \
+             away, or give the sink another namespace"
+        );
+        Err(LakeError::Table { table: name.to_string(), reason })
     }
 
     /// Reads a file that metadata names.
@@ -151,7 +182,8 @@ impl Tables {
         }
         let name = self.table(table);
         for _ in 0..TRIES_MAX {
-            let Some(Loaded { table: found, .. }) = self.load(&name)? else {
+            let Some(Loaded { table: found, .. }) = self.load_noted(&name)? else {
+                self.expect_empty(&name)?;
                 let location = address_of(&*self.objects, &folder_of(&self.options.namespace, table));
                 let new = NewTable::new(location, columns, self.options.partition, &self.options.sink);
                 // A catalog may have a table whose metadata is lost.
@@ -208,7 +240,7 @@ impl Tables {
     ) -> Result<(), LakeError> {
         let name = self.table(table);
         for _ in 0..TRIES_MAX {
-            let Some(found) = self.load(&name)? else {
+            let Some(found) = self.load_noted(&name)? else {
                 return Err(LakeError::Missing { name: name.to_string() });
             };
             let metadata = &found.table.metadata;
@@ -219,16 +251,20 @@ impl Tables {
                 Fence::Free if settled.has(load.load)? => return Ok(()),
                 Fence::Free => {}
             }
+            if self.known.get(table).is_some_and(|ids| !metadata.has_ids(ids)) {
+                self.known.remove(table);
+                return Err(renumbered(&name, files));
+            }
             let snapshot = self.snapshot(&name, &found, load, files)?;
             let now_ms = self.now_ms().max(metadata.updated_ms());
             let mut change = Change::new(metadata);
             change.append(&snapshot, (&load.key, &load.value), now_ms);
             change.remove_properties(self.settled_keys(metadata, &load.key, settled)?);
-            if let Some(kept) = self.options.snapshots_kept {
+            if let Some(kept) = self.options.snapshots_kept.filter(|_| !metadata.keeps_files()) {
                 change.expire(kept, now_ms);
             }
             if self.catalog.commit(&name, &found.table, &change.commit)? {
-                return Ok(());
+                return self.note(&name, &found.table, metadata.last_sequence() + 1);
             }
         }
         Err(busy(&name))
@@ -396,6 +432,17 @@ fn decided_otherwise(name: &TableName, load: &FencedLoad, position: &str) -> Lak
         "has {} = {position}, this load has {}: another loader decided the load otherwise. Check whether the \
          store refuses to create an object twice",
         load.key, load.value
+    );
+    LakeError::Table { table: name.to_string(), reason }
+}
+
+/// Returns the error of a table whose columns got other ids while the files of a load were written.
+fn renumbered(name: &TableName, files: &[&FileFacts]) -> LakeError {
+    let files: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+    let reason = format!(
+        "had a column dropped, renamed or made again while a load was written: remove {} of the warehouse. \
+         The sink then writes the load again",
+        files.join(", ")
     );
     LakeError::Table { table: name.to_string(), reason }
 }

@@ -309,22 +309,119 @@ fn a_sweep_goes_on_after_a_table_without_metadata_and_keeps_the_files_it_may_nee
     assert_eq!(objects.read(orphan).unwrap(), None);
 }
 
+/// Returns the reason why the sink refuses the next load.
+fn refusal(site: &Site) -> String {
+    let mut tables = site.tables();
+    let error = tables.ensure("visits", &table_columns(&site.schema)).unwrap_err();
+    assert!(!error.is_retriable(), "{error}");
+    error.to_string()
+}
+
+/// Checks that a sweep removes nothing, although everything is old and settled.
+fn expect_all_kept(site: &Site) {
+    let load = |first| LoadName::Next { log: site.log, first: Sequence(first) };
+    let mut done = Done { loads: [1, 11, 21].map(load).into(), ..Done::default() };
+    assert_eq!(site.tables().sweep(Duration::ZERO, &mut done).unwrap().removed, 0);
+}
+
+fn name_of(table: &str) -> TableName {
+    TableName { namespace: "web".to_owned(), table: table.to_owned() }
+}
+
+const NOTE: &str = "_tollgate/lake/tables/web/visits";
+
 #[test]
-fn a_sweep_keeps_the_files_of_a_renamed_table_in_the_folder_of_its_successor() {
-    let mut site = Site::new();
+fn a_table_that_the_catalog_lost_is_not_made_again_and_its_files_stay() {
+    let site = Site::new();
     site.append(1, 10).unwrap();
-    let name = |table: &str| TableName { namespace: "web".to_owned(), table: table.to_owned() };
-    let location = site.catalog.state().locations.remove(&name("visits")).unwrap();
-    site.catalog.state().locations.insert(name("renamed"), location);
-    let log = std::mem::replace(&mut site.log, LogId::random());
+    let location = site.catalog.state().locations.remove(&name_of("visits")).unwrap();
+    assert!(refusal(&site).contains("is not in the catalog, and the sink has loaded into it"));
+    expect_all_kept(&site);
+    // Without the note, the files of the folder still tell.
+    site.objects().remove(NOTE).unwrap();
+    assert!(refusal(&site).contains("the folder web/visits of the warehouse has data files"));
+    // A table with another name has the files.
+    site.catalog.state().locations.insert(name_of("renamed"), location.clone());
+    expect_all_kept(&site);
+    site.catalog.state().locations = BTreeMap::from([(name_of("visits"), location)]);
+    site.append(11, 20).unwrap();
+}
+
+#[test]
+fn another_table_with_the_name_gets_no_rows_until_an_operator_agrees() {
+    let site = Site::new();
     site.append(1, 10).unwrap();
-    let load = |log| LoadName::Next { log, first: Sequence(1) };
-    let mut done = Done { loads: vec![load(log), load(site.log)], ..Done::default() };
-    assert_eq!(site.tables().sweep(Duration::ZERO, &mut done).unwrap(), Swept::default());
-    for table in ["renamed", "visits"] {
-        let files = site.tables().files(table).unwrap();
-        assert!(!files.is_empty() && files.iter().all(|file| site.objects().size(file).unwrap().is_some()));
-    }
+    // The catalog has a table that another program made in the same folder.
+    let location = site.catalog.state().locations[&name_of("visits")].clone();
+    let folder = site.folder.path().join("lake");
+    let path = location.strip_prefix("file://").unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    json["table-uuid"] = "11111111-2222-4333-8444-555555555555".into();
+    let replaced = folder.join("web/visits/metadata/other.metadata.json");
+    std::fs::write(&replaced, json.to_string()).unwrap();
+    site.catalog.state().locations.insert(name_of("visits"), format!("file://{}", replaced.display()));
+    assert!(refusal(&site).contains("is another table (11111111-2222-4333-8444-555555555555)"));
+    expect_all_kept(&site);
+    site.objects().remove(NOTE).unwrap();
+    site.append(11, 20).unwrap();
+}
+
+#[test]
+fn a_catalog_that_was_restored_to_an_older_state_gets_no_rows() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    let older = site.catalog.state().locations.clone();
+    site.append(11, 20).unwrap();
+    let newer = std::mem::replace(&mut site.catalog.state().locations, older);
+    assert!(refusal(&site).contains("has 1 commits, and the sink has seen 2"));
+    expect_all_kept(&site);
+    // A loader that has asked for the columns before is stopped at its commit.
+    site.catalog.state().locations = newer.clone();
+    let mut tables = site.tables();
+    let (load, plan, files) = site.file(&mut tables, 21, 30);
+    site.catalog.state().locations.clear();
+    assert!(tables.append(load, &plan, &files, &mut Done::default()).is_err());
+    site.catalog.state().locations = newer;
+    tables.append(load, &plan, &files, &mut Done::default()).unwrap();
+}
+
+#[test]
+fn rows_never_get_into_a_column_that_was_made_again() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    let mut tables = site.tables();
+    let (load, plan, files) = site.file(&mut tables, 11, 20);
+    // Another engine drops the column `n`, and adds it again.
+    let location = site.catalog.state().locations[&name_of("visits")].clone();
+    let path = location.strip_prefix("file://").unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let fields = json["schemas"][0]["fields"].as_array_mut().unwrap();
+    let field = fields.iter_mut().find(|field| field["name"] == "n").unwrap();
+    field["id"] = 99.into();
+    std::fs::write(path, json.to_string()).unwrap();
+    let error = tables.append(load, &plan, &files, &mut Done::default()).unwrap_err().to_string();
+    assert!(
+        error.contains("had a column dropped, renamed or made again") && error.contains(&files[0].name),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_table_whose_files_must_stay_keeps_them() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    site.objects().create("web/visits/data/old.parquet", b"").unwrap();
+    let set = |value: &str| {
+        let location = site.catalog.state().locations[&name_of("visits")].clone();
+        let path = location.strip_prefix("file://").unwrap();
+        let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        json["properties"]["gc.enabled"] = value.into();
+        std::fs::write(path, json.to_string()).unwrap();
+    };
+    set("false");
+    expect_all_kept(&site);
+    set("true");
+    assert_eq!(site.tables().sweep(Duration::ZERO, &mut Done::default()).unwrap().removed, 1);
 }
 
 #[test]

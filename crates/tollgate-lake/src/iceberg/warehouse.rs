@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::LakeError;
+use crate::names::table_folder;
 use crate::place::Created;
 
 /// An object of the warehouse.
@@ -24,6 +25,12 @@ pub trait Objects: Send + Sync {
     /// # Errors
     /// It is unknown whether the bytes are stored.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Created, LakeError>;
+
+    /// Stores a short text under a name, in place of an earlier one.
+    ///
+    /// # Errors
+    /// It is unknown whether the text is stored.
+    fn replace(&self, name: &str, text: &str) -> Result<(), LakeError>;
 
     /// Reads an object. `None`: there is no such object.
     ///
@@ -53,6 +60,11 @@ pub trait Objects: Send + Sync {
 /// Reads an object that has to exist.
 pub(super) fn needed(objects: &dyn Objects, name: &str) -> Result<Vec<u8>, LakeError> {
     objects.read(name)?.ok_or_else(|| LakeError::Missing { name: name.to_owned() })
+}
+
+/// Returns the name of the folder of a table.
+pub(crate) fn folder_of(namespace: &str, table: &str) -> String {
+    format!("{}/{}", table_folder(namespace), table_folder(table))
 }
 
 /// Returns the address of an object.
@@ -98,6 +110,9 @@ mod tests {
         }
         fn create(&self, _: &str, _: &[u8]) -> Result<Created, LakeError> {
             Ok(Created::Stored)
+        }
+        fn replace(&self, _: &str, _: &str) -> Result<(), LakeError> {
+            Ok(())
         }
         fn read(&self, _: &str) -> Result<Option<Vec<u8>>, LakeError> {
             Ok(None)

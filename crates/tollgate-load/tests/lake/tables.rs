@@ -87,6 +87,10 @@ impl Objects for Mirror {
         unreachable!()
     }
 
+    fn replace(&self, _: &str, _: &str) -> Result<(), LakeError> {
+        unreachable!()
+    }
+
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LakeError> {
         self.folder.read(name)
     }

@@ -30,6 +30,10 @@ impl Objects for StoreObjects {
         self.store.create_object(name, Content::Bytes(bytes), None).map(created_of).map_err(failed(name))
     }
 
+    fn replace(&self, name: &str, text: &str) -> Result<(), LakeError> {
+        self.store.replace_object(name, text).map_err(failed(name))
+    }
+
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LakeError> {
         self.store.object_bytes(name, BYTES_MAX).map_err(failed(name))
     }

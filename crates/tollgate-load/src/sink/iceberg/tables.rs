@@ -63,6 +63,8 @@ impl LakeTables {
 
     /// Begins the files of a load. Makes the tables of rejects and gaps.
     pub(in crate::sink) fn begin(&mut self, writers: Writers) -> Result<Writers, SinkError> {
+        // An engine may have changed the columns since the last load.
+        self.tables.forget();
         let mut writers = writers.of_tables(&self.options.namespace);
         for (table, columns) in [(REJECTS, table_columns_of_rejects()), (GAPS, table_columns_of_gaps())] {
             let ids = self.tables.ensure(table, &columns);

@@ -81,9 +81,9 @@ impl TableNotes {
         let (uuid, file) = (&note.uuid, self.name(table));
         let reason = match found.map(|found| &found.metadata) {
             None => format!(
-                "is not in the catalog, and the sink has loaded into it ({uuid}). Restore the catalog. If the \
-                 table was renamed, give the sink another namespace. If it was dropped, move the folder {} of \
-                 the warehouse away, and remove {file} there",
+                "is not in the catalog, and the sink has loaded into it ({uuid}). Restore the catalog. \
+                 If the table was renamed, give the sink another namespace. If it was dropped, move the \
+                 folder {} of the warehouse away, and remove {file} there",
                 folder_of(&table.namespace, &table.table)
             ),
             Some(found) if found.uuid() != uuid => format!(

@@ -40,6 +40,10 @@ impl FolderObjects {
                 self.walk_into(&path, found)?;
                 continue;
             }
+            // A link may lead to a folder on another disk, with files that a table needs.
+            if !kind.is_file() {
+                continue;
+            }
             let Ok(name) = path.strip_prefix(&self.folder) else { continue };
             let written = entry.metadata().and_then(|metadata| metadata.modified());
             // A file that another program removes in between has no age.
@@ -93,5 +97,29 @@ impl Objects for FolderObjects {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(LakeError::file("remove", &path)(error)),
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_walk_finds_regular_files_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (warehouse, other) = (folder.path().join("lake"), folder.path().join("other"));
+        fs::create_dir_all(warehouse.join("t/data/day=1")).unwrap();
+        fs::create_dir_all(other.join("day=2")).unwrap();
+        fs::write(warehouse.join("t/data/day=1/a"), "a").unwrap();
+        fs::write(other.join("day=2/b"), "b").unwrap();
+        symlink(other.join("day=2"), warehouse.join("t/data/day=2")).unwrap();
+        symlink(other.join("day=2/b"), warehouse.join("t/data/b")).unwrap();
+        symlink("nothing", warehouse.join("t/data/c")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(warehouse.join("t/data/d")).unwrap();
+        let found = FolderObjects::new(&warehouse).walk("t/").unwrap();
+        let names: Vec<_> = found.into_iter().map(|object| object.name).collect();
+        assert_eq!(names, ["t/data/day=1/a"]);
     }
 }

@@ -54,8 +54,9 @@ impl Change {
             .push(Requirement::AssertRefSnapshotId { branch: MAIN.to_owned(), snapshot_id });
         let snapshot = self.metadata.next_snapshot(new, now_ms);
         self.push(Update::AddSnapshot { snapshot });
-        let (ref_name, kind) = (MAIN.to_owned(), "branch".to_owned());
-        self.push(Update::SetSnapshotRef { ref_name, kind, snapshot_id: new.id });
+        let (ref_name, kind, retention) =
+            (MAIN.to_owned(), "branch".to_owned(), self.metadata.retention(MAIN));
+        self.push(Update::SetSnapshotRef { ref_name, kind, snapshot_id: new.id, retention });
         self.push(Update::SetProperties { updates: BTreeMap::from([(key.to_owned(), value.to_owned())]) });
     }
 

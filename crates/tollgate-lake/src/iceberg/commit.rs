@@ -70,7 +70,7 @@ pub enum Update {
         /// The snapshot.
         snapshot: Json,
     },
-    /// Sets the snapshot of a branch.
+    /// Sets the snapshot of a branch. A catalog drops each setting of the branch that the update lacks.
     SetSnapshotRef {
         /// The branch.
         ref_name: String,
@@ -79,6 +79,9 @@ pub enum Update {
         kind: String,
         /// The snapshot.
         snapshot_id: i64,
+        /// How long snapshots of the branch are kept, by the keys of its settings.
+        #[serde(flatten)]
+        retention: BTreeMap<String, i64>,
     },
     /// Sets properties.
     SetProperties {

@@ -1,6 +1,7 @@
 //! The metadata file of a table (format version 2). It is kept as JSON, so that parts that another engine
 //! wrote stay as they are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -13,6 +14,8 @@ use super::types::{FieldIds, TableColumn, type_text};
 const FORMAT_VERSION: i64 = 2;
 /// Number of earlier metadata files that a metadata file names.
 const VERSIONS_MAX: usize = 50;
+/// The settings of a branch or a tag that say how long snapshots are kept.
+const RETENTION: [&str; 3] = ["min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"];
 
 /// A snapshot that is to be added.
 #[derive(Debug, Clone)]
@@ -75,10 +78,31 @@ impl Metadata {
     /// The reason why it cannot.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.json["format-version"].as_i64() {
-            Some(FORMAT_VERSION) => Ok(()),
+            Some(FORMAT_VERSION) => self.check_form(),
             found => Err(format!(
                 "has format version {}, this program writes version {FORMAT_VERSION}",
                 found.unwrap_or_default()
+            )),
+        }
+    }
+
+    /// Checks the parts that a commit changes.
+    fn check_form(&self) -> Result<(), String> {
+        let is_table = |part: &Json| part.is_null() || part.is_object();
+        let refs = &self.json["refs"];
+        let damaged = [
+            ("properties", is_table(&self.json["properties"])),
+            (
+                "refs",
+                is_table(refs) && refs.as_object().into_iter().flatten().all(|(_, head)| is_table(head)),
+            ),
+            ("schemas", self.schema().is_object()),
+        ];
+        match damaged.into_iter().find(|(_, is_whole)| !is_whole) {
+            None => Ok(()),
+            Some((key, _)) => Err(format!(
+                "has damaged metadata, {key} has another form: register the metadata file of an earlier \
+                 version"
             )),
         }
     }
@@ -217,6 +241,13 @@ impl Metadata {
         self.snapshot()?["snapshot-id"].as_i64()
     }
 
+    /// Returns how long snapshots of a branch are kept, by the keys of its settings.
+    pub(super) fn retention(&self, branch: &str) -> BTreeMap<String, i64> {
+        let settings = self.json["refs"][branch].as_object().into_iter().flatten();
+        let of_retention = settings.filter(|(key, _)| RETENTION.contains(&key.as_str()));
+        of_retention.filter_map(|(key, value)| Some((key.clone(), value.as_i64()?))).collect()
+    }
+
     /// Returns the snapshot that adds files to the current one.
     pub(super) fn next_snapshot(&self, new: &NewSnapshot, now_ms: i64) -> Json {
         let parent = self.snapshot();
@@ -285,7 +316,8 @@ impl Metadata {
                 self.json["last-sequence-number"] = snapshot["sequence-number"].clone();
                 push(&mut self.json, "snapshots", snapshot.clone());
             }
-            Update::SetSnapshotRef { ref_name, kind, snapshot_id } => {
+            // The branch has its retention already.
+            Update::SetSnapshotRef { ref_name, kind, snapshot_id, retention: _ } => {
                 self.set_ref(ref_name, kind, *snapshot_id);
             }
             Update::SetProperties { updates } => {
@@ -486,6 +518,43 @@ mod tests {
         }
         let addresses = table.addresses();
         assert_eq!((addresses.len(), addresses[0].as_str()), (VERSIONS_MAX, "10"));
+    }
+
+    #[test]
+    fn an_append_keeps_the_retention_of_its_branch() {
+        let mut table = table();
+        append(&mut table, 1, 10);
+        let kept = [("min-snapshots-to-keep", 5), ("max-snapshot-age-ms", 86_400_000), ("max-ref-age-ms", 7)];
+        kept.iter().for_each(|(key, value)| table.json["refs"][MAIN][key] = Json::from(*value));
+        let mut made = Change::new(&table);
+        made.append(&snapshot(2), ("p", "1"), 20);
+        let updates = serde_json::to_value(&made.commit.updates).unwrap();
+        let expected = json!({"action": "set-snapshot-ref", "ref-name": "main", "type": "branch",
+            "snapshot-id": 2, "min-snapshots-to-keep": 5, "max-snapshot-age-ms": 86_400_000,
+            "max-ref-age-ms": 7});
+        assert_eq!(updates[1], expected);
+        made.commit.updates.iter().for_each(|update| table.apply(update));
+        assert_eq!(kept.map(|(key, _)| table.json["refs"][MAIN][key].as_i64()), kept.map(|(_, n)| Some(n)));
+    }
+
+    #[test]
+    fn metadata_of_another_form_is_refused() {
+        assert!(Metadata::new(json!([])).check().is_err());
+        for (key, value) in [
+            ("refs", json!([])),
+            ("refs", json!({"main": 7})),
+            ("properties", json!("x")),
+            ("schemas", json!([])),
+            ("schemas", json!([0])),
+        ] {
+            let mut table = table();
+            table.json[key] = value;
+            let reason = table.check().unwrap_err();
+            assert!(reason.starts_with("has damaged metadata"), "{reason}");
+        }
+        let mut table = table();
+        table.json.as_object_mut().unwrap().remove("refs");
+        assert_eq!(table.check(), Ok(()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 use crate::logs::{PATIENCE, add, column, hand_over};
 use crate::rest_http::{Reply, serve};
 use crate::rest_server::{Fault, Guard, RestServer};
-use crate::rest_tables::Root;
+use crate::rest_tables::{RETENTION, Root};
 use crate::site::Site;
 use crate::store::in_bucket;
 use crate::{sigv4, tables};
@@ -282,6 +282,25 @@ fn other_engines_read_the_merged_manifests_of_a_table() {
     // A filter finds its files by the bounds of the merged manifest.
     assert_eq!((&found["planned_none"], &found["planned_days"]), (&json!(0), &json!(0)));
     site.check_counts(&[100, 1_000]);
+}
+
+#[test]
+fn the_retention_of_the_branch_main_stays_after_an_append() {
+    let site = site();
+    site.write(10);
+    site.load();
+    let name = ("web".to_owned(), "visits".to_owned());
+    let mut state = server_of(&site).state();
+    let table = state.tables.tables.get_mut(&name).unwrap();
+    RETENTION.iter().for_each(|key| table.metadata["refs"]["main"][key] = json!(700_000_000));
+    let head = table.metadata["refs"]["main"].clone();
+    drop(state);
+    site.write(10);
+    site.load();
+    let mut found = server_of(&site).metadata("visits")["refs"]["main"].clone();
+    assert_ne!(found["snapshot-id"], head["snapshot-id"]);
+    found["snapshot-id"] = head["snapshot-id"].clone();
+    assert_eq!(found, head);
 }
 
 #[test]

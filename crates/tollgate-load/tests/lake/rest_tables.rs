@@ -16,6 +16,9 @@ const CONFLICT: Refusal = (409, "CommitFailedException");
 /// The ids of fields are larger than the ones of the client by this number.
 const ID_SHIFT: i64 = 10;
 
+/// The settings of a branch that say how long snapshots are kept.
+pub(crate) const RETENTION: [&str; 3] = ["min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"];
+
 /// A table: its metadata, and the address of its metadata file.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
@@ -150,12 +153,17 @@ impl Table {
                 metadata["snapshots"].as_array_mut().unwrap().push(snapshot.clone());
             }
             "set-snapshot-ref" => {
-                only(update, &["action", "ref-name", "type", "snapshot-id"])?;
+                let mut head = update.as_object().ok_or(BAD)?.clone();
+                head.retain(|key, _| !["action", "ref-name"].contains(&key.as_str()));
+                let mut bare = Json::from(head.clone());
+                RETENTION.iter().for_each(|key| drop(bare.as_object_mut().unwrap().remove(*key)));
+                only(&bare, &["type", "snapshot-id"])?;
                 need(update["ref-name"] == "main" && update["type"] == "branch", BAD)?;
                 let snapshot = list(&metadata["snapshots"])?.last().ok_or(BAD)?.clone();
                 need(snapshot["snapshot-id"] == update["snapshot-id"], BAD)?;
                 let id = &snapshot["snapshot-id"];
-                metadata["refs"]["main"] = json!({"type": "branch", "snapshot-id": id});
+                // A setting that the update lacks is gone.
+                metadata["refs"]["main"] = head.into();
                 metadata["current-snapshot-id"] = id.clone();
                 let entry = json!({"snapshot-id": id, "timestamp-ms": snapshot["timestamp-ms"]});
                 metadata["snapshot-log"].as_array_mut().unwrap().push(entry);

@@ -55,8 +55,8 @@ pub enum LakeError {
         /// The difference.
         reason: String,
     },
-    /// A plan or a commit cannot be read.
-    #[error("{name} of the lake is {reason}: use the program that wrote it, or a later one")]
+    /// A plan, a commit or a file of metadata cannot be read.
+    #[error("{name} of the lake cannot be read: {reason}")]
     Text {
         /// Name of the object.
         name: String,

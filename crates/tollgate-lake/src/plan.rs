@@ -242,12 +242,19 @@ fn read<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, LakeError> {
     struct Version {
         version: u32,
     }
-    let failed = |reason: String| LakeError::Text { name: name.to_owned(), reason };
-    let found: Version = serde_json::from_str(text).map_err(|error| failed(format!("no JSON ({error})")))?;
+    let failed = |reason: String| LakeError::Text {
+        name: name.to_owned(),
+        reason: format!("{reason}: use the program that wrote it, or a later one"),
+    };
+    let found: Version =
+        serde_json::from_str(text).map_err(|error| failed(format!("it is no JSON ({error})")))?;
     if found.version != VERSION {
-        return Err(failed(format!("of version {}, this program knows version {VERSION}", found.version)));
+        return Err(failed(format!(
+            "it has version {}, this program knows version {VERSION}",
+            found.version
+        )));
     }
-    serde_json::from_str(text).map_err(|error| failed(format!("incomplete ({error})")))
+    serde_json::from_str(text).map_err(|error| failed(format!("it is incomplete ({error})")))
 }
 
 /// Digest of the batches of a load. It depends on all bytes of their records, because the header of a batch
@@ -319,7 +326,7 @@ mod tests {
     fn a_text_of_a_later_version_is_refused_with_both_versions() {
         let text = plan().to_text().replace("\"version\":1", "\"version\":2");
         let error = Plan::read("p", &text).unwrap_err().to_string();
-        assert!(error.contains("of version 2, this program knows version 1"), "{error}");
+        assert!(error.contains("has version 2, this program knows version 1"), "{error}");
         let error = Plan::read("p", "{").unwrap_err().to_string();
         assert!(error.contains("no JSON"), "{error}");
     }

@@ -12,6 +12,8 @@ const MAGIC: &[u8] = b"Obj\x01";
 const MARKER_BYTES: usize = 16;
 /// Nesting of a schema and of its values. Schemas of Iceberg have six levels.
 const DEPTH_MAX: usize = 32;
+/// Maximum parts of values for each byte of a block. A field of a file of Iceberg has two parts.
+const PARTS_PER_BYTE: usize = 8;
 /// Maximum bytes of a block after it is decompressed.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
@@ -141,14 +143,37 @@ impl Datum {
     }
 }
 
+/// Why a file cannot be read.
+enum Unread {
+    /// It is no file of Avro, or it is damaged.
+    Damage(String),
+    Codec(String),
+}
+
+impl<T: Into<String>> From<T> for Unread {
+    fn from(reason: T) -> Self {
+        Self::Damage(reason.into())
+    }
+}
+
 /// Reads all values of a file.
 ///
 /// # Errors
-/// The reason why it is no file of Avro, or no file that this reader knows.
+/// The reason why it is no file of Avro, or no file that this reader knows, with the remedy.
 pub(super) fn read_file(file: &[u8]) -> Result<Vec<Datum>, String> {
-    let mut input = Input(file);
+    read(file).map_err(|unread| match unread {
+        Unread::Damage(reason) => format!("{reason}: restore the file from a copy"),
+        Unread::Codec(codec) => format!(
+            "its codec is {codec}, allowed are null and deflate: set the table property \
+             write.avro.compression-codec to gzip, and rewrite the manifests"
+        ),
+    })
+}
+
+fn read(file: &[u8]) -> Result<Vec<Datum>, Unread> {
+    let mut input = Input::new(file);
     if input.take(MAGIC.len())? != MAGIC {
-        return Err("it is no file of Avro".to_owned());
+        return Err("it is no file of Avro".into());
     }
     let (mut schema, mut codec) = (None, b"null".as_slice());
     input.blocks(&mut |input| {
@@ -164,12 +189,12 @@ pub(super) fn read_file(file: &[u8]) -> Result<Vec<Datum>, String> {
     let reader = ValueReader { schema: &schema };
     input.take(MARKER_BYTES)?;
     let mut values = Vec::new();
-    while !input.0.is_empty() {
-        let count = input.long()?;
+    while !input.rest.is_empty() {
+        let count = u64::try_from(input.long()?).map_err(|_| "a count is negative")?;
         let block = input.bytes()?;
         input.take(MARKER_BYTES)?;
         let block = decompressed(codec, block)?;
-        let mut block = Input(&block);
+        let mut block = Input::new(&block);
         for _ in 0..count {
             values.push(reader.value(&schema, &mut block, 0)?);
         }
@@ -177,7 +202,7 @@ pub(super) fn read_file(file: &[u8]) -> Result<Vec<Datum>, String> {
     Ok(values)
 }
 
-fn decompressed(codec: &[u8], block: &[u8]) -> Result<Vec<u8>, String> {
+fn decompressed(codec: &[u8], block: &[u8]) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
     match codec {
         b"null" => bytes.extend_from_slice(block),
@@ -185,24 +210,32 @@ fn decompressed(codec: &[u8], block: &[u8]) -> Result<Vec<u8>, String> {
             let mut decoder = DeflateDecoder::new(block).take(BLOCK_BYTES_MAX);
             decoder.read_to_end(&mut bytes).map_err(|error| format!("its block is damaged: {error}"))?;
         }
-        other => {
-            return Err(format!(
-                "its codec is {}, allowed are null and deflate: set the table property \
-                 write.avro.compression-codec to gzip, and rewrite the manifests",
-                String::from_utf8_lossy(other)
-            ));
-        }
+        other => return Err(Unread::Codec(String::from_utf8_lossy(other).into_owned())),
     }
     Ok(bytes)
 }
 
 /// The rest of the bytes.
-struct Input<'b>(&'b [u8]);
+struct Input<'b> {
+    rest: &'b [u8],
+    /// How many parts of values may still be read. Some have no bytes, so a count does not bound them.
+    parts: usize,
+}
 
 impl<'b> Input<'b> {
+    const fn new(bytes: &'b [u8]) -> Self {
+        Self { rest: bytes, parts: DEPTH_MAX + bytes.len().saturating_mul(PARTS_PER_BYTE) }
+    }
+
+    fn part(&mut self) -> Result<(), String> {
+        let reason = || format!("its values have more parts than {PARTS_PER_BYTE} for each byte");
+        self.parts = self.parts.checked_sub(1).ok_or_else(reason)?;
+        Ok(())
+    }
+
     fn take(&mut self, count: usize) -> Result<&'b [u8], String> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or("it ends too early")?;
-        self.0 = rest;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or("it ends too early")?;
+        self.rest = rest;
         Ok(taken)
     }
 
@@ -236,9 +269,6 @@ impl<'b> Input<'b> {
                 count = count.saturating_neg();
             }
             for _ in 0..count {
-                if self.0.is_empty() {
-                    return Err("it ends too early".to_owned());
-                }
                 item(self)?;
             }
         }
@@ -255,6 +285,7 @@ impl ValueReader<'_> {
         if depth > DEPTH_MAX {
             return Err(format!("its values have more than {DEPTH_MAX} levels"));
         }
+        input.part()?;
         let depth = depth + 1;
         if let Json::Array(kinds) = kind {
             let kind = usize::try_from(input.long()?).ok().and_then(|place| kinds.get(place));
@@ -333,6 +364,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::LakeError;
 
     fn schema() -> Json {
         json!({"type": "record", "name": "r", "fields": [
@@ -374,6 +406,57 @@ mod tests {
             assert_eq!(found.field(5).field(4).int(), c.first().copied());
         }
         assert_eq!(read_file(&file(&[])).unwrap(), []);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_gives_the_reason_and_the_remedy() {
+        let file = |codec: &str| {
+            let mut file =
+                write_file(&schema(), &[("avro.other", codec.to_owned())], 1, &AvroEncoder::default());
+            let place = file.windows(9).position(|part| part == b"avro.code").unwrap();
+            file[place..place + 9].copy_from_slice(b"avro.wait");
+            let place = file.windows(10).position(|part| part == b"avro.other").unwrap();
+            file[place..place + 10].copy_from_slice(b"avro.codec");
+            file
+        };
+        let error = |file: &[u8]| {
+            let reason = read_file(file).unwrap_err();
+            LakeError::Text { name: "m.avro".to_owned(), reason }.to_string()
+        };
+        let before = "m.avro of the lake cannot be read:";
+        let codec = "its codec is zstandard, allowed are null and deflate: set the table property \
+                     write.avro.compression-codec to gzip, and rewrite the manifests";
+        assert_eq!(error(&file("zstandard")), format!("{before} {codec}"));
+        assert_eq!(error(b"{}{}"), format!("{before} it is no file of Avro: restore the file from a copy"));
+        assert_eq!(error(MAGIC), format!("{before} it ends too early: restore the file from a copy"));
+    }
+
+    #[test]
+    fn values_without_bytes_are_not_read_without_end() {
+        let nulls = json!({"type": "array", "items": "null"});
+        // Each of the records has two of the one before it.
+        let twins = (1..9).fold(json!({"type": "record", "name": "r0", "fields": []}), |kind, level| {
+            let second = format!("r{}", level - 1);
+            let fields = json!([{"name": "a", "type": kind}, {"name": "b", "type": second}]);
+            json!({"type": "record", "name": format!("r{level}"), "fields": fields})
+        });
+        let mut items = AvroEncoder::default();
+        items.long(1 << 40);
+        let mut none = AvroEncoder::default();
+        none.bytes(&[]);
+        let cases: [(Json, i64, &AvroEncoder); 4] = [
+            (json!({"type": "null"}), 1 << 40, &AvroEncoder::default()),
+            (json!({"type": "record", "name": "r", "fields": []}), i64::MAX, &AvroEncoder::default()),
+            (nulls, 1, &items),
+            (twins, 1, &AvroEncoder::default()),
+        ];
+        for (kind, count, values) in cases {
+            let file = write_file(&kind, &[], usize::try_from(count).unwrap(), values);
+            let reason = read_file(&file).unwrap_err();
+            assert!(reason.starts_with("its values have more parts than"), "{reason}");
+        }
+        let reason = read_file(&write_file(&json!("null"), &[], usize::MAX, &none)).unwrap_err();
+        assert!(reason.starts_with("a count is negative"), "{reason}");
     }
 
     #[test]

@@ -331,14 +331,14 @@ impl ManifestEntry {
         from: &[&Self],
         (address, bytes): (&str, u64),
         snapshot: i64,
-        (files, rows, sequence_min): (u64, i64, i64),
+        (files, rows, sequence_min): (u64, i64, Option<i64>),
     ) -> Self {
         Self {
             address: address.to_owned(),
             bytes: signed(bytes),
             spec: from.first().map_or(0, |entry| entry.spec),
             snapshot,
-            sequence_min: Some(sequence_min),
+            sequence_min,
             counts: [0, signed(files), 0, 0, rows, 0],
             partitions: merged_summaries(from),
             ..Self::default()

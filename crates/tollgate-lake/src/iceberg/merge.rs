@@ -71,14 +71,15 @@ pub(super) struct Merged {
     values: AvroEncoder,
     files: usize,
     rows: i64,
-    sequence_min: i64,
+    /// `None`: all files are deleted.
+    sequence_min: Option<i64>,
     kind: Json,
 }
 
 impl Merged {
     pub(super) fn new(spec: &Spec) -> Self {
         let kind = manifest_schema(spec);
-        Self { values: AvroEncoder::default(), files: 0, rows: 0, sequence_min: i64::MAX, kind }
+        Self { values: AvroEncoder::default(), files: 0, rows: 0, sequence_min: None, kind }
     }
 
     /// Adds the files of a manifest. Returns false, and adds none, if this program cannot read it, or does
@@ -102,7 +103,7 @@ impl Merged {
             self.values.datum(&self.kind, &Datum::Record(fields));
             self.files += 1;
             self.rows += entry.field(DATA_FILE).field(ROWS).int().unwrap_or_default();
-            self.sequence_min = self.sequence_min.min(sequence);
+            self.sequence_min = Some(self.sequence_min.map_or(sequence, |least| least.min(sequence)));
         }
         true
     }
@@ -184,11 +185,11 @@ mod tests {
 
     use super::*;
     use crate::iceberg::avro::write_file;
-    use crate::iceberg::manifest::read_manifest;
+    use crate::iceberg::manifest::{read_manifest, write_list};
     use crate::partition::Partition;
 
-    /// Returns a manifest of another engine, with one more field and its value.
-    fn manifest(spec: &Spec, value: Option<i64>) -> Vec<u8> {
+    /// Returns a manifest of another engine, with the status of its file, and one more field and its value.
+    fn manifest(spec: &Spec, status: i64, value: Option<i64>) -> Vec<u8> {
         let mut kind = manifest_schema(spec);
         let more = json!({"name": "x", "type": ["null", "long"], "default": null, "field-id": 999});
         kind["fields"][4]["type"]["fields"].as_array_mut().unwrap().push(more);
@@ -203,7 +204,7 @@ mod tests {
             (Some(140), Datum::Int(2)),
             (Some(999), value.map_or(Datum::Null, Datum::Int)),
         ];
-        let entry = [(Some(STATUS), Datum::Int(1)), (Some(DATA_FILE), Datum::Record(fields))];
+        let entry = [(Some(STATUS), Datum::Int(status)), (Some(DATA_FILE), Datum::Record(fields))];
         let mut values = AvroEncoder::default();
         values.datum(&kind, &Datum::Record(entry.into()));
         write_file(&kind, &[], 1, &values)
@@ -215,9 +216,9 @@ mod tests {
         let spec = Spec::read(&json!({"spec-id": 0, "fields": fields}), 3).unwrap();
         let list = ManifestEntry::default();
         let mut merged = Merged::new(&spec);
-        assert!(!merged.add(&list, &manifest(&spec, Some(7))));
+        assert!(!merged.add(&list, &manifest(&spec, 1, Some(7))));
         assert!(!merged.add(&list, b"damage"));
-        assert!(merged.add(&list, &manifest(&spec, None)));
+        assert!(merged.add(&list, &manifest(&spec, 1, None)));
         let (bytes, _) = merged.finish((9, "file:///m"), &json!({"schema-id": 0}), &spec, &[&list]);
         assert_eq!(read_manifest(&bytes).unwrap().len(), 1);
         let entries = read_file(&bytes).unwrap();
@@ -228,5 +229,18 @@ mod tests {
             (entries[0].field(STATUS).int(), entries[0].field(SEQUENCE).int()),
             (Some(EXISTING), Some(0))
         );
+    }
+
+    #[test]
+    fn merged_manifests_of_deleted_files_have_the_number_of_their_snapshot() {
+        let spec =
+            Spec::read(&json!({"spec-id": 0, "fields": Partition::Day.to_fields(&json!(3))}), 3).unwrap();
+        let list = ManifestEntry::default();
+        let mut merged = Merged::new(&spec);
+        assert!(merged.add(&list, &manifest(&spec, DELETED, None)));
+        let (bytes, entry) = merged.finish((9, "file:///m"), &json!({"schema-id": 0}), &spec, &[&list]);
+        assert_eq!(read_manifest(&bytes).unwrap().len(), 0);
+        let read = read_file(&write_list(&[entry], (9, None, 12))).unwrap();
+        assert_eq!((read[0].field(515).int(), read[0].field(516).int()), (Some(12), Some(12)));
     }
 }

@@ -240,6 +240,7 @@ fn an_address_without_a_catalog_gives_an_error_with_the_address() {
     check(|| Reply::Json(302, json!({})), "answers 302");
     check(|| Reply::Json(200, json!(null)), "is empty");
     check(|| Reply::Json(200, json!({})), "has no metadata");
+    check(|| Reply::Json(200, json!([])), "has no metadata");
     check(|| Reply::Cut, "no answer");
     check(|| Reply::Json(200, json!({"defaults": {"prefix": "a?b"}})), "a prefix that is no path");
     check(|| Reply::Json(200, json!("x".repeat(17 << 20))), "exceeds its limit of 16777216 bytes");

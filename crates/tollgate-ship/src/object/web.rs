@@ -3,7 +3,7 @@
 //! A call is sent once. After an error, it is unknown whether the service received the call.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -15,7 +15,7 @@ use super::call_runtime::CallRuntime;
 use super::cloud::aws_credentials;
 use super::connect::Dialer;
 use super::connector::Connector;
-use super::options::AwsKeys;
+use super::options::{AwsKeys, Secret};
 use super::{OpenError, shown};
 use crate::pace::Pacer;
 
@@ -90,6 +90,8 @@ pub struct AwsSigner {
     credentials: AwsCredentialProvider,
     region: String,
     service: String,
+    /// The session token of the last request.
+    token: Mutex<Option<Secret>>,
 }
 
 impl WebClient {
@@ -110,7 +112,12 @@ impl WebClient {
     /// A part of the keys is missing.
     pub fn signer(&self, keys: &AwsKeys, region: &str, service: &str) -> Result<AwsSigner, OpenError> {
         let credentials = aws_credentials(keys, self.connector.clone())?;
-        Ok(AwsSigner { credentials, region: region.to_owned(), service: service.to_owned() })
+        Ok(AwsSigner {
+            credentials,
+            region: region.to_owned(),
+            service: service.to_owned(),
+            token: Mutex::default(),
+        })
     }
 
     /// Sends a request, and reads an answer of at most `bytes_max` bytes. Each status is an answer.
@@ -161,9 +168,16 @@ impl WebClient {
 }
 
 impl AwsSigner {
+    /// Returns the session token that the last signed request carried.
+    pub fn session_token(&self) -> Option<Secret> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     async fn sign(&self, request: &mut HttpRequest) -> Result<(), WebError> {
         let unsigned = |error: object_store::Error| WebError::Keys(shown(&error.to_string()));
         let keys = self.credentials.get_credential().await.map_err(unsigned)?;
+        let token = keys.token.as_deref().map(Secret::new);
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
         AwsAuthorizer::new(&keys, &self.service, &self.region).try_authorize(request, None).map_err(unsigned)
     }
 }

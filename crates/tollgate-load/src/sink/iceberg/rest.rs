@@ -9,6 +9,8 @@ mod auth;
 mod encoding;
 mod error;
 mod session;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use serde_json::{Value as Json, json};
@@ -58,6 +60,10 @@ impl RestCatalog {
         }
     }
 
+    fn form(&self, action: &'static str, reason: &'static str) -> LakeError {
+        failed(CallError::Form { action, address: self.options.address.clone(), reason }.into())
+    }
+
     /// Sends a change. Returns false if the catalog answers with `refusal`.
     fn post(
         &mut self,
@@ -86,28 +92,29 @@ impl Catalog for RestCatalog {
         let action = "load a table";
         let Some(mut found) = self.get(action, &path_of(table))? else { return Ok(None) };
         let location = found["metadata-location"].as_str().map(str::to_owned);
-        let metadata = found["metadata"].take();
-        if !metadata.is_object() {
-            let address = self.options.address.clone();
-            return Err(failed(CallError::Form { action, address, reason: "has no metadata" }.into()));
-        }
+        let metadata = found.get_mut("metadata").map(Json::take).filter(Json::is_object);
+        let metadata = metadata.ok_or_else(|| self.form(action, "has no metadata"))?;
         Ok(Some(CatalogTable::new(location, metadata)))
     }
 
     fn tables(&mut self, namespace: &str) -> Result<Vec<String>, LakeError> {
+        let action = "list the tables";
         let (base, mut tables) = (tables_of(namespace), Vec::new());
-        let mut page = String::new();
+        // Without a first page, there is no namespace.
+        let Some(mut found) = self.get(action, &base)? else { return Ok(tables) };
         for _ in 0..PAGES_MAX {
-            let path = if page.is_empty() { base.clone() } else { format!("{base}?pageToken={page}") };
-            let Some(found) = self.get("list the tables", &path)? else { break };
-            let names = found["identifiers"].as_array().into_iter().flatten();
-            tables.extend(names.filter_map(|entry| Some(entry["name"].as_str()?.to_owned())));
-            match found["next-page-token"].as_str().filter(|page| !page.is_empty()) {
-                Some(next) => page = encoded(next),
-                None => break,
+            let entries = found["identifiers"].as_array();
+            for entry in entries.ok_or_else(|| self.form(action, "has no list of tables"))? {
+                let name = entry["name"].as_str();
+                tables.push(name.ok_or_else(|| self.form(action, "has a table without a name"))?.to_owned());
             }
+            let Some(next) = found["next-page-token"].as_str().filter(|page| !page.is_empty()) else {
+                return Ok(tables);
+            };
+            let next = self.get(action, &format!("{base}?pageToken={}", encoded(next)))?;
+            found = next.ok_or_else(|| self.form(action, "names a page that is missing"))?;
         }
-        Ok(tables)
+        Err(self.form(action, "has more than 1000 pages"))
     }
 
     fn create(&mut self, table: &TableName, new: &NewTable) -> Result<bool, LakeError> {

@@ -76,6 +76,11 @@ impl Credentials {
         }
     }
 
+    /// Returns the secret that the last request carried.
+    pub(super) fn sent(&self) -> Option<Secret> {
+        self.token().cloned().or_else(|| self.signer()?.session_token())
+    }
+
     pub(super) fn signer(&self) -> Option<&AwsSigner> {
         match &self.state {
             State::Signature(signer) => Some(signer),

@@ -94,7 +94,7 @@ pub(super) fn said(content: &[u8], secrets: &[&str]) -> (String, bool) {
 /// Returns a text of a server on one line, without secrets, and cut.
 fn shown(mut text: String, secrets: &[&str]) -> String {
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        text = text.replace(secret, "***");
+        text = without(&text.replace(secret, "***"), secret);
     }
     let mut text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.len() > TEXT_BYTES_MAX {
@@ -102,6 +102,33 @@ fn shown(mut text: String, secrets: &[&str]) -> String {
         text.push_str("...");
     }
     text
+}
+
+/// Returns a text with `***` for each secret, whose characters may be percent-encoded.
+fn without(text: &str, secret: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some(after) = after(rest, secret) {
+            kept.push_str("***");
+            rest = after;
+        } else {
+            kept.push(first);
+            rest = rest.get(first.len_utf8()..).unwrap_or_default();
+        }
+    }
+    kept
+}
+
+/// Returns what follows a secret at the begin of a text.
+fn after<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
+    secret.bytes().try_fold(text, |rest, byte| {
+        let code = rest.strip_prefix('%').and_then(|code| code.get(..2));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(found) if found == byte => rest.get(3..),
+            _ => (rest.as_bytes().first() == Some(&byte)).then(|| rest.get(1..))?,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -120,6 +147,10 @@ mod tests {
         for (content, text, is_of_catalog) in cases {
             assert_eq!(said(content, &["sesame", ""]), (text.to_owned(), is_of_catalog));
         }
+        // Each character of a secret may be encoded, with large or small letters.
+        let encoded = r#"{"error":"s/+%73%2f%2B %5 s%2F%2B%7 %ä"}"#;
+        assert_eq!(said(encoded.as_bytes(), &["s/+"]).0, ": ****** %5 ***%7 %ä");
+        assert_eq!(said(br#"{"error":"a%25b a%2525b"}"#, &["a%25b"]).0, ": *** ***");
         let long = format!(r#"{{"error":"{}"}}"#, "ä".repeat(1_000));
         assert!(said(long.as_bytes(), &[]).0.len() <= TEXT_BYTES_MAX + 3);
     }

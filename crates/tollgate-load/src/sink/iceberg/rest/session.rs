@@ -76,7 +76,8 @@ impl RestSession {
             200..300 => serde_json::from_slice(&answer.content)
                 .map_err(|_| self.form(call.action, "has no JSON").into()),
             status => {
-                let secret = self.credentials.token().map_or("", Secret::reveal);
+                let secret = self.credentials.sent();
+                let secret = secret.as_ref().map_or("", Secret::reveal);
                 let (text, is_of_catalog) = said(&answer.content, &[secret]);
                 let (action, address) = (call.action, self.address.clone());
                 Err(CallError::Status { action, address, status, text, is_of_catalog }.into())

@@ -240,7 +240,7 @@ pub enum SinkError {
     #[error(
         "column {column:?} of table {table:?} is {found}, the stream has {wanted}: a column never changes its \
          type. Give the column of the stream another name in the configuration. Or stop the server, which \
-         loads the records of the old type, then run `{rename}` and start the server, which adds a new column"
+         loads the records of the old type, then {rename} and start the server, which adds a new column"
     )]
     TypeChanged {
         /// Name of the table.
@@ -251,7 +251,7 @@ pub enum SinkError {
         found: String,
         /// Type of the column in the stream.
         wanted: Cow<'static, str>,
-        /// Statement that frees the name of the column.
+        /// What frees the name of the column.
         rename: String,
     },
     /// A log of an earlier run needs a column to which the configuration gives another type. The sink does

@@ -136,8 +136,11 @@ fn a_new_column_is_in_the_table_and_a_type_never_changes() {
     write(ColumnType::Int, Value::Int(1));
     let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
     assert!(error.contains("a column never changes its type"), "{error}");
-    let statement = "ALTER TABLE web.visits RENAME COLUMN more TO more_old; rm ";
-    assert!(error.contains(statement) && error.contains("/_tollgate/lake/columns/visits/more`"), "{error}");
+    let statement = "ALTER TABLE web.visits RENAME COLUMN more TO more_old` in an engine, remove the file `";
+    assert!(
+        error.contains(statement) && error.contains("/_tollgate/lake/columns/visits/more`, and start"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_lake::Partition;
 
 use super::rest_options::RestOptions;
-use crate::sink::parquet::ParquetOptions;
+use crate::sink::parquet::{LakePlace, ParquetOptions};
 use crate::sink::postgres::PostgresUrl;
 
 /// Options of an Iceberg sink.
@@ -76,12 +76,16 @@ impl IcebergOptions {
         }
     }
 
-    /// Returns the statements that free the name of a column of a stream: one for an engine, one for a shell.
+    /// Returns how to free the name of a column of a stream.
     pub(crate) fn free_column(&self, sink: &str, stream: &str, column: &str) -> String {
         let (namespace, place) = (&self.namespace, &self.files.place);
+        let kind = match place {
+            LakePlace::Folder(_) => "file",
+            LakePlace::Objects(_) => "object",
+        };
         format!(
-            "ALTER TABLE {namespace}.{stream} RENAME COLUMN {column} TO {column}_old; \
-             rm {place}/_tollgate/{sink}/columns/{stream}/{column}"
+            "run `ALTER TABLE {namespace}.{stream} RENAME COLUMN {column} TO {column}_old` in an engine, \
+             remove the {kind} `{place}/_tollgate/{sink}/columns/{stream}/{column}`,"
         )
     }
 
@@ -93,5 +97,40 @@ impl IcebergOptions {
             return Some("another catalog or namespace");
         }
         self.files.moved_by(&new.files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_ship::{ObjectStoreOptions, StorePlace};
+
+    use super::*;
+    use crate::sink::parquet::free_column;
+
+    #[test]
+    fn each_remedy_of_a_column_is_for_one_program_and_exists_on_a_store() {
+        let remedies = |files: ParquetOptions| {
+            let tables = IcebergOptions::new(files.clone(), CatalogPlace::Sqlite("c".into()));
+            [free_column(&files, "lake", "visits", "n"), tables.free_column("lake", "visits", "n")]
+        };
+        let statement = "run `ALTER TABLE tollgate.visits RENAME COLUMN n TO n_old` in an engine, remove the";
+        assert_eq!(
+            remedies(ParquetOptions::in_folder("/l")),
+            [
+                "run `mv /l/visits /l/visits_old; rm -r /l/_tollgate/lake/columns/visits`".to_owned(),
+                format!("{statement} file `/l/_tollgate/lake/columns/visits/n`,"),
+            ]
+        );
+        let objects = ObjectStoreOptions::new(StorePlace::parse("s3://b/p").unwrap());
+        let place = LakePlace::Objects(Box::new(objects));
+        assert_eq!(
+            remedies(ParquetOptions::new(place, "parts")),
+            [
+                "move the objects below `s3://b/p/visits/` to `s3://b/p/visits_old/`, remove those below \
+                 `s3://b/p/_tollgate/lake/columns/visits/`,"
+                    .to_owned(),
+                format!("{statement} object `s3://b/p/_tollgate/lake/columns/visits/n`,"),
+            ]
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tollgate_lake::{Ledger, LedgerLog};
 use tollgate_log::{Column, LogId, Position, Schema};
 
-use super::options::ParquetOptions;
+use super::options::{LakePlace, ParquetOptions};
 use super::place::open_ledger;
 use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
@@ -77,13 +77,20 @@ pub(in crate::sink) fn check<'s>(
     })
 }
 
-/// Returns the statement that frees the name of a column of a stream.
+/// Returns how to free the name of a column of a stream.
 pub(in crate::sink) type FreeColumn<'a> = dyn Fn(&str, &str) -> String + 'a;
 
-/// Returns the statement that frees the name of a column of a stream in files.
+/// Returns how to free the names of the columns of a stream in files.
 pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream: &str, _: &str) -> String {
     let place = &options.place;
-    format!("mv {place}/{stream} {place}/{stream}_old; rm -r {place}/_tollgate/{sink}/columns/{stream}")
+    let columns = format!("{place}/_tollgate/{sink}/columns/{stream}");
+    match place {
+        LakePlace::Folder(_) => format!("run `mv {place}/{stream} {place}/{stream}_old; rm -r {columns}`"),
+        LakePlace::Objects(_) => format!(
+            "move the objects below `{place}/{stream}/` to `{place}/{stream}_old/`, remove those below \
+             `{columns}/`,"
+        ),
+    }
 }
 
 /// Checks the names of the columns of a stream.

@@ -18,7 +18,7 @@ use super::session::Session;
 use super::wire::ServerType;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
-use crate::sink::rename::rename_statement;
+use crate::sink::rename::rename_remedy;
 use crate::sink::tally::LostTable;
 
 /// Number of the advisory lock for creating and changing tables: "tollgate" in ASCII.
@@ -324,7 +324,7 @@ fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<
         column: column.name.clone(),
         found: found.shown_type.clone(),
         wanted: column.kind.name(),
-        rename: rename_statement(&table.quoted(), &column.name),
+        rename: rename_remedy(&table.quoted(), &column.name),
     })
 }
 

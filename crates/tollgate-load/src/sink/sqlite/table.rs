@@ -13,7 +13,7 @@ use super::bookkeeping::open_to_read;
 use super::connection::failed;
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
-use crate::sink::rename::rename_statement;
+use crate::sink::rename::rename_remedy;
 
 /// Why a table does not fit the stream.
 pub(super) enum EnsureError {
@@ -182,7 +182,7 @@ fn check_type(
         column: column.name.clone(),
         found,
         wanted: column.kind.name(),
-        rename: rename_statement(&quoted(table), &column.name),
+        rename: rename_remedy(&quoted(table), &column.name),
     }))
 }
 

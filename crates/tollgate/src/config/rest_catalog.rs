@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tollgate_load::{ClientCredentials, RestAuth, RestOptions, SigV4};
 use tollgate_ship::check_web_address;
 
+use super::denied::denial;
 use super::key::{inline, keys, shown};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
@@ -48,10 +49,9 @@ pub(super) fn is_rest(text: &str) -> bool {
 /// Reads the keys of a REST catalog at an address. Paths are relative to `folder`.
 pub(super) fn read(table: &mut Section<'_>, address: &Written<String>, folder: &Path) -> RestOptions {
     check(table, "catalog", address);
-    let file =
-        |table: &mut Section<'_>, key| path(table, key, PathTo::File).map(|file| folder.join(file.value));
-    let token_file = file(table, TOKEN_FILE.name);
-    let secret_file = file(table, CLIENT_SECRET_FILE.name);
+    check_end(table, address);
+    let token_file = file(table, TOKEN_FILE.name, folder);
+    let secret_file = file(table, CLIENT_SECRET_FILE.name, folder);
     let client = client(table, secret_file);
     let aws = sigv4(table);
     if [token_file.is_some(), client.is_some(), aws.is_some()]
@@ -72,7 +72,7 @@ pub(super) fn read(table: &mut Section<'_>, address: &Written<String>, folder: &
     RestOptions {
         warehouse: table.text(WAREHOUSE.name).map(|text| text.value),
         auth,
-        ca: file(table, CA_FILE.name),
+        ca: file(table, CA_FILE.name, folder),
         ..RestOptions::new(&address.value)
     }
 }
@@ -93,6 +93,32 @@ fn check(table: &Section<'_>, key: &str, address: &Written<String>) {
     if let Err(reason) = check_web_address(&address.value) {
         table.fault_at(&address.span, format!("{key} in {}: {reason}", table.name()));
     }
+}
+
+/// Refuses an address with the part that the program adds.
+fn check_end(table: &Section<'_>, address: &Written<String>) {
+    if address.value.trim_end_matches('/').ends_with("/v1") {
+        let text = format!(
+            "catalog in {} is {:?}, to which the program adds /v1/config: remove /v1",
+            table.name(),
+            address.value
+        );
+        table.fault_at(&address.span, text);
+    }
+}
+
+/// Takes the path of a file that exists.
+fn file(table: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {
+    let written = path(table, key, PathTo::File)?;
+    let path = folder.join(&written.value);
+    if !path.is_file() {
+        let absent = || {
+            let (table, path) = (table.name(), path.display());
+            format!("{key} in {table} is {path}, which is not a file: create it, or correct the path")
+        };
+        table.fault_at(&written.span, denial(&path).unwrap_or_else(absent));
+    }
+    Some(path)
 }
 
 fn client(table: &mut Section<'_>, secret_file: Option<PathBuf>) -> Option<ClientCredentials> {
@@ -120,17 +146,21 @@ fn client(table: &mut Section<'_>, secret_file: Option<PathBuf>) -> Option<Clien
 fn sigv4(table: &mut Section<'_>) -> Option<SigV4> {
     let name = format!("{} of {}", SIGV4.name, table.name());
     let mut aws = table.take_table(SIGV4.name, name)?;
-    let region = aws.needed_text(REGION.name).map(|text| text.value).unwrap_or_default();
-    let service = aws.text(SERVICE.name).map_or_else(|| SERVICE.default_text().to_owned(), |text| text.value);
-    let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let region = aws.needed_text(REGION.name).map(|text| text.value);
+    let service = aws.text(SERVICE.name).map(|text| text.value);
+    let is_name = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
     for (key, value) in [(REGION.name, &region), (SERVICE.name, &service)] {
-        if !is_name(value) {
-            let text = format!("{key} in {} is {value:?}, allowed are letters, digits and -", aws.name());
+        if let Some(value) = value.as_deref().filter(|value| !is_name(value)) {
+            let text =
+                format!("{key} in {} is {value:?}, allowed is a name of letters, digits and -", aws.name());
             aws.fault_of(key, text);
         }
     }
     aws.finish();
-    Some(SigV4 { region, service })
+    let service = service.unwrap_or_else(|| SERVICE.default_text().to_owned());
+    Some(SigV4 { region: region.unwrap_or_default(), service })
 }
 
 /// Returns the file with a secret, with its key.

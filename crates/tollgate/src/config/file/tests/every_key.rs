@@ -32,6 +32,8 @@ fn folder() -> tempfile::TempDir {
     openssl(dir.path(), "ca -gencrl -config list.cnf -keyfile ca.key -cert ca.pem -out revoked.pem");
     auth_files(dir.path());
     fs::write(path("order.rnc"), "element order { empty }").unwrap();
+    fs::write(path("token"), "").unwrap();
+    fs::write(path("secret"), "").unwrap();
     fs::write(path("after.sql"), "select 1;\n").unwrap();
     fs::write(path("app/app.toml"), "[[route]]\npath = \"/\"\nreply = {}\n").unwrap();
     dir

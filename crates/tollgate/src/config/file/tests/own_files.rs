@@ -102,6 +102,9 @@ fn files_that_the_server_writes_and_runs_are_not_served() {
     let bus = "[sink.k]\nkafka = \"b:1\"\ntls = true\ntls_certificate = \"c.pem\"\n\
                tls_key = \"public/key.pem\"\nsasl = \"oauthbearer\"\nsasl_token_file = \"public/token\"\n";
     check("public", bus, &["tls_key in [sink.k]", "sasl_token_file in [sink.k]"]);
+    for file in ["public/token", "public/secret"] {
+        fs::write(dir.join(file), "").unwrap();
+    }
     for (keys, key) in [
         ("token_file = \"public/token\"", "token_file"),
         ("client_id = \"me\", client_secret_file = \"public/secret\"", "client_secret_file"),

@@ -387,24 +387,46 @@ fn faults_of_a_rest_catalog_have_the_value_found_and_the_allowed_ones() {
         &["t.toml:4:58: token_file in iceberg of [sink.lake] needs a REST catalog, found a database"],
     );
     check(
-        &rest(", token_file = \"t\", sigv4 = { region = \"r\" }"),
+        &rest(", token_file = \"a.luau\", sigv4 = { region = \"r\" }"),
         &["t.toml:4:11: iceberg of [sink.lake] has two of token_file, client_id and sigv4, allowed is one"],
     );
     let incomplete = "t.toml:4:11: iceberg of [sink.lake] needs client_id and client_secret_file, or none of \
                       client_id, client_secret_file, scope and oauth2_url";
-    for keys in [", client_id = \"x\"", ", client_secret_file = \"x\"", ", scope = \"x\""] {
+    for keys in [", client_id = \"x\"", ", client_secret_file = \"a.luau\"", ", scope = \"x\""] {
         check(&rest(keys), &[incomplete]);
     }
     check(
         &rest(", sigv4 = { service = \"a/b\" }"),
         &[
             "t.toml:4:61: missing key \"region\" in sigv4 of iceberg of [sink.lake]",
-            "t.toml:4:73: service in sigv4 of iceberg of [sink.lake] is \"a/b\", allowed are letters, digits \
-             and -",
+            "t.toml:4:73: service in sigv4 of iceberg of [sink.lake] is \"a/b\", allowed is a name of letters, \
+             digits and -",
         ],
     );
+    check(
+        &rest(", sigv4 = { region = \"\" }"),
+        &["t.toml:4:72: region in sigv4 of iceberg of [sink.lake] is \"\", allowed is a name of letters, \
+           digits and -"],
+    );
+    for address in ["https://c/v1", "https://c/api/v1/"] {
+        let text = "to which the program adds /v1/config: remove /v1";
+        check(
+            &sink(address, ""),
+            &[&format!("t.toml:4:23: catalog in iceberg of [sink.lake] is \"{address}\", {text}")],
+        );
+    }
+    check(&sink("https://c/v1/api", ""), &[]);
+    for (keys, key, place) in [
+        (", token_file = \"/nope\"", "token_file", 66),
+        (", catalog_ca_file = \"/nope\"", "catalog_ca_file", 71),
+        (", client_id = \"me\", client_secret_file = \"/nope\"", "client_secret_file", 92),
+    ] {
+        let text = "which is not a file: create it, or correct the path";
+        check(&rest(keys), &[&format!("t.toml:4:{place}: {key} in iceberg of [sink.lake] is /nope, {text}")]);
+    }
     // Each sink has its own namespace, with whatever token.
-    let two = "[sink.two]\niceberg = { catalog = \"https://c/\", warehouse = \"w2\", token_file = \"t\" }\n";
+    let two =
+        "[sink.two]\niceberg = { catalog = \"https://c/\", warehouse = \"w2\", token_file = \"a.luau\" }\n";
     check(
         &format!("{}{two}", rest("")),
         &["t.toml:6:11: iceberg in [sink.two] has the catalog and the namespace of [sink.lake]: each sink \

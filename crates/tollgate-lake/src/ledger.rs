@@ -82,8 +82,10 @@ impl Ledger {
             let name = self.names.sink();
             let Some(text) = self.place.text(&name)? else { return Ok(None) };
             let begin = serde_json::from_str(&text);
-            self.begin =
-                Some(begin.map_err(|error| LakeError::Text { name, reason: format!("no JSON ({error})") })?);
+            self.begin = Some(begin.map_err(|error| LakeError::Text {
+                name,
+                reason: format!("no JSON ({error}): use the program that wrote it, or a later one"),
+            })?);
         }
         Ok(self.begin.as_ref())
     }

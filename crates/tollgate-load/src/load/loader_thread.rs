@@ -390,6 +390,8 @@ impl LoaderThread {
         self.look_for_tables()?;
         self.describe_topics()?;
         logs.retain(|log| self.is_ours(*log));
+        let ended: Vec<_> = logs.iter().copied().filter(|log| !self.is_live(*log)).collect();
+        self.sink()?.note_ended(&ended);
         self.learn_positions(&logs)?;
         self.logs.retain(|log, _| logs.contains(log));
         if self.is_awaited() {

@@ -64,6 +64,10 @@ impl Sink for WatchedSink {
         self.inner.extent()
     }
 
+    fn note_ended(&mut self, logs: &[LogId]) {
+        self.inner.note_ended(logs);
+    }
+
     fn tables_met(&self) -> usize {
         self.inner.tables_met()
     }

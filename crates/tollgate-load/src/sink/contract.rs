@@ -137,6 +137,10 @@ pub trait Sink: Send {
         Ok(BTreeMap::new())
     }
 
+    /// Notes the logs that no server writes any more, and that this loader loads. A server that was killed may
+    /// have left a transaction of such a log open, and this sink may end it. A database ends it by itself.
+    fn note_ended(&mut self, _: &[LogId]) {}
+
     /// Returns the number of schemas whose table was checked or created in the open transaction.
     fn tables_met(&self) -> usize;
 

@@ -79,6 +79,10 @@ impl Sink for KafkaSink {
         self.copies()
     }
 
+    fn note_ended(&mut self, logs: &[LogId]) {
+        self.ended = logs.iter().copied().collect();
+    }
+
     fn tables_met(&self) -> usize {
         0
     }
@@ -224,6 +228,7 @@ impl Sink for KafkaSink {
         // A producer with an open or unknown transaction is not used again. The next one of the log ends the
         // transaction, and reads the position.
         self.producers.clear();
+        self.released.clear();
     }
 
     fn is_changed(&mut self) -> Result<bool, SinkError> {

@@ -44,6 +44,10 @@ pub(crate) struct KafkaSink {
     pub(super) state: State,
     /// One producer for each log that was loaded recently.
     pub(super) producers: BTreeMap<LogId, Box<dyn Producer>>,
+    /// Logs that no server writes any more.
+    pub(super) ended: BTreeSet<LogId>,
+    /// Those of them that have no open transaction.
+    pub(super) released: BTreeSet<LogId>,
     pub(super) chunk: Option<KafkaChunk>,
     /// Topics that exist, with the number of their partitions.
     found: BTreeMap<String, i32>,
@@ -67,6 +71,8 @@ impl KafkaSink {
             topics,
             state: State::default(),
             producers: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            released: BTreeSet::new(),
             chunk: None,
             found: BTreeMap::new(),
         };
@@ -196,8 +202,7 @@ impl KafkaSink {
     /// Reads the bookkeeping, and misses no entry of this log or of the sink that is committed. An open
     /// transaction of another log usually is in another partition, so this read does not wait for it.
     pub(super) fn refresh_of(&mut self, log: LogId) -> Result<(), SinkError> {
-        let partitions = [Some(log), None].map(|log| partition_of(&self.name, log));
-        self.refresh_to(ReadTo::EndOf(&partitions))
+        self.refresh_to(ReadTo::EndOf(&self.partitions_of(log)))
     }
 
     /// Returns whether this sink has the producer of a log, so that nothing else moves the position.
@@ -214,17 +219,47 @@ impl KafkaSink {
             // The next transaction must not begin before the last one has its end.
             self.producers.remove(&log);
         }
+        self.released.remove(&log);
         if self.producers.len() >= PRODUCERS_MAX {
             self.producers.clear();
         }
         let producer = match self.options.exactly_once {
-            true => self.open_transactional(&format!("tollgate/{}/{log}", self.name))?,
+            true => self.open_transactional(&self.id_of(log))?,
             false => self.open_producer(&Guarantee::Idempotent)?,
         };
         // The transactions of this log have ended now.
+        if self.options.exactly_once {
+            self.release_beside(log)?;
+        }
         self.refresh_of(log)?;
         self.producers.insert(log, producer);
         Ok(())
+    }
+
+    /// Ends the transactions of ended logs for which [`Self::refresh_of`] would wait.
+    fn release_beside(&mut self, log: LogId) -> Result<(), SinkError> {
+        let read = self.partitions_of(log);
+        let is_beside = |other: &LogId| {
+            let is_free =
+                *other == log || self.producers.contains_key(other) || self.released.contains(other);
+            !is_free && read.contains(&partition_of(&self.name, Some(*other)))
+        };
+        let beside: Vec<_> = self.ended.iter().copied().filter(is_beside).collect();
+        for other in beside {
+            drop(self.open_transactional(&self.id_of(other))?);
+            self.released.insert(other);
+        }
+        Ok(())
+    }
+
+    /// Returns the transactional id of a log.
+    fn id_of(&self, log: LogId) -> String {
+        format!("tollgate/{}/{log}", self.name)
+    }
+
+    /// Returns the partitions with the entries of a log and of the sink.
+    fn partitions_of(&self, log: LogId) -> [i32; 2] {
+        [Some(log), None].map(|log| partition_of(&self.name, log))
     }
 
     /// Opens a producer with a transactional id. Before, its last transaction gets the end that the cluster

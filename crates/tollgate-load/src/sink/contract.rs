@@ -137,8 +137,8 @@ pub trait Sink: Send {
         Ok(BTreeMap::new())
     }
 
-    /// Notes the logs that no server writes any more, and that this loader loads. A server that was killed may
-    /// have left a transaction of such a log open, and this sink may end it. A database ends it by itself.
+    /// Notes the logs of this loader without a server. A killed server may have left a transaction of its log
+    /// open, which the sink may end. A database ends it by itself.
     fn note_ended(&mut self, _: &[LogId]) {}
 
     /// Returns the number of schemas whose table was checked or created in the open transaction.

@@ -147,10 +147,10 @@ impl TopicLoader {
     /// Looks for the schemas of records once more. An entry is committed with the first record that needs it,
     /// but an open transaction may hide it for a while.
     fn find_schemas(&mut self, records: &[ReadRecord]) -> Result<(), SinkError> {
-        let hashes = records.iter().filter_map(|record| RowHead::read(record).map(|head| head.schema));
+        let hashes = records.iter().filter_map(RowHead::schema_of);
         let (schemas, unknown) = (&self.schemas, &self.unknown);
         let new: BTreeSet<_> =
-            hashes.filter(|hash| schemas.get(hash).is_none() && !unknown.contains(hash)).collect();
+            hashes.filter(|hash| schemas.get(hash).is_none() && !unknown.contains(*hash)).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -158,7 +158,8 @@ impl TopicLoader {
         if self.unknown.len() > UNKNOWN_MAX {
             self.unknown.clear();
         }
-        self.unknown.extend(new.into_iter().filter(|hash| self.schemas.get(hash).is_none()));
+        let unknown = new.into_iter().filter(|hash| self.schemas.get(hash).is_none());
+        self.unknown.extend(unknown.map(str::to_owned));
         Ok(())
     }
 

@@ -109,6 +109,11 @@ pub(crate) struct RowHead {
 }
 
 impl RowHead {
+    /// Returns the hash of the schema of a record, without its other headers.
+    pub(crate) fn schema_of(record: &ReadRecord) -> Option<&str> {
+        std::str::from_utf8(record.header(SCHEMA)?).ok()
+    }
+
     /// Reads the headers. `None`: the record is no row of this program.
     pub(crate) fn read(record: &ReadRecord) -> Option<Self> {
         let text = |name| std::str::from_utf8(record.header(name)?).ok();
@@ -116,7 +121,7 @@ impl RowHead {
             log: text(LOG)?.parse().ok()?,
             sequence: Sequence(text(SEQUENCE)?.parse().ok()?),
             stream: text(STREAM)?.to_owned(),
-            schema: text(SCHEMA)?.to_owned(),
+            schema: Self::schema_of(record)?.to_owned(),
             format: match record.header(FORMAT) {
                 None => Ok(RowFormat::Json),
                 Some(name) => RowFormat::from_name(name),

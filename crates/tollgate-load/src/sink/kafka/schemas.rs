@@ -24,41 +24,40 @@ pub(crate) struct TopicSchema {
     pub(crate) schema: Arc<Schema>,
 }
 
-/// The schemas of sinks, by hash and topic. Several topics may have rows of one schema.
+/// The schemas of sinks, by hash, then by topic. Several topics may have rows of one schema.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TopicSchemas(BTreeMap<(String, String), TopicSchema>);
+pub(crate) struct TopicSchemas(BTreeMap<String, BTreeMap<String, TopicSchema>>);
 
 impl TopicSchemas {
     /// Returns the columns of rows with this hash.
     pub(crate) fn get(&self, hash: &str) -> Option<&Arc<Schema>> {
-        let mut known = self.0.range((hash.to_owned(), String::new())..);
-        known.next().filter(|((found, _), _)| found == hash).map(|(_, known)| &known.schema)
+        self.0.get(hash)?.values().next().map(|known| &known.schema)
     }
 
     /// Returns whether a topic may have rows with this hash.
     pub(super) fn has(&self, hash: &str, topic: &str) -> bool {
-        self.0.contains_key(&(hash.to_owned(), topic.to_owned()))
+        self.0.get(hash).is_some_and(|topics| topics.contains_key(topic))
     }
 
     /// Returns all schemas.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &TopicSchema> {
-        self.0.values()
+        self.0.values().flat_map(BTreeMap::values)
     }
 
     /// Adds the schemas of another sink.
     pub(crate) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        other.0.into_iter().for_each(|(hash, topics)| self.0.entry(hash).or_default().extend(topics));
     }
 
     /// Returns the newest schema of a stream.
     pub(super) fn newest(&self, stream: &str) -> Option<&Arc<Schema>> {
-        let of_stream = self.0.values().filter(|known| known.schema.stream() == stream);
+        let of_stream = self.iter().filter(|known| known.schema.stream() == stream);
         of_stream.max_by_key(|known| known.number).map(|known| &known.schema)
     }
 
     /// Returns the number of the next schema.
     pub(super) fn next_number(&self) -> u64 {
-        self.0.values().map(|known| known.number + 1).max().unwrap_or_default()
+        self.iter().map(|known| known.number + 1).max().unwrap_or_default()
     }
 
     /// Adds a schema. Returns its entry.
@@ -82,7 +81,7 @@ impl TopicSchemas {
             "key_window_ms": window_ms,
         });
         let known = TopicSchema { topic: topic.to_owned(), number, schema: Arc::new(schema.clone()) };
-        self.0.insert((hash.to_owned(), topic.to_owned()), known);
+        self.0.entry(hash.to_owned()).or_default().insert(topic.to_owned(), known);
         entry(sink, None, &format!("schema/{sink}/{hash}/{topic}"), Some(&value))
     }
 
@@ -99,7 +98,8 @@ impl TopicSchemas {
         }
         let schema = Arc::new(Schema::new(value["stream"].as_str()?, columns).ok()?);
         let (topic, number) = (value["topic"].as_str()?.to_owned(), value["number"].as_u64()?);
-        self.0.insert((hash.to_owned(), topic.clone()), TopicSchema { topic, number, schema });
+        let known = TopicSchema { topic: topic.clone(), number, schema };
+        self.0.entry(hash.to_owned()).or_default().insert(topic, known);
         Some(())
     }
 }
@@ -154,7 +154,7 @@ mod tests {
             let value: Json = serde_json::from_slice(&record.value.unwrap()).unwrap();
             let mut read = TopicSchemas::default();
             read.take(&hash, &value).unwrap();
-            assert_eq!(read.0, schemas.0.clone().into_iter().filter(|((of, _), _)| *of == hash).collect());
+            assert_eq!(read.0[&hash], schemas.0[&hash]);
             assert_eq!(**read.get(&hash).unwrap(), schema);
             assert!(read.has(&hash, "tg.visits") && !read.has(&hash, "tg.others"));
             hashes.push(hash);

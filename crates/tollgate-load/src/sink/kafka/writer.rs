@@ -44,9 +44,9 @@ pub(crate) struct KafkaSink {
     pub(super) state: State,
     /// One producer for each log that was loaded recently.
     pub(super) producers: BTreeMap<LogId, Box<dyn Producer>>,
-    /// Logs that no server writes any more.
+    /// Logs without a server.
     pub(super) ended: BTreeSet<LogId>,
-    /// Those of them that have no open transaction.
+    /// Logs without a server whose transactions have ended.
     pub(super) released: BTreeSet<LogId>,
     pub(super) chunk: Option<KafkaChunk>,
     /// Topics that exist, with the number of their partitions.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate_log::Level;
 use tollgate_server::{ListenAddress, ListenSpec, ServerOptions};
 
-use crate::asking::PATIENCE;
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 

@@ -11,9 +11,8 @@ use std::time::Duration;
 use socket2::SockRef;
 use tollgate_server::{BackendOptions, HandlerSpec, ProxySpec};
 
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
-
-const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct FakeBackend {
     pub(crate) address: SocketAddr,

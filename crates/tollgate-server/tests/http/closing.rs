@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::asking::PATIENCE;
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 
 fn site_of_all() -> Site {

@@ -3,11 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
-
-/// Deadline of each wait. A test that waits for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")

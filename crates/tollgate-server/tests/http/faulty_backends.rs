@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use tollgate_faults::{Backend, Fault};
 use tollgate_server::BackendOptions;
 
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 use crate::terminator::{Authority, Terminator};
 
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-const PATIENCE: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(150);
 
 /// The result of a request that a client sees.

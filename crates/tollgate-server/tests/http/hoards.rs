@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_server::AppSpec;
 
+use crate::peer::PATIENCE;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
@@ -17,9 +18,6 @@ const HOARD: &str = "local kept = {}
         table.insert(kept, mine)
         return #kept .. ' of ' .. tollgate.shared.incr('calls', 1)
     end";
-
-/// Deadline of each wait. A test that waits for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 fn small(site: Site) -> Site {
     site.tune(|options| {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_server::ServerOptions;
 
-use crate::asking::PATIENCE;
+use crate::peer::PATIENCE;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 

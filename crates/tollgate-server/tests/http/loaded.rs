@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Exception, Follower, LogId, Mishap, Sequence, SinkBreaker, SinkPlace};
 use tollgate_server::{Ack, WhenAway};
 
+use crate::peer::PATIENCE;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Time that is longer than any test.
 const LONG: Duration = Duration::from_secs(60);
 

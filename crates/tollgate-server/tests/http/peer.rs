@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::{Domain, SockRef, Socket, Type};
 
 /// Deadline of each wait. A test that waits for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Peer {
     stream: TcpStream,

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::Level;
 
-use crate::asking::{PATIENCE, ask, get, until};
+use crate::asking::{ask, get, until};
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{NEXT, Running, Site};
 

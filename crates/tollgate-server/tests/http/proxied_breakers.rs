@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_server::{BackendOptions, BreakerOptions, BreakerState, ProxySpec, Timeouts};
 
-use crate::asking::{PATIENCE, ask};
+use crate::asking::ask;
 use crate::backend::{FakeBackend, Taken};
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tollgate_faults::{Backend, Fault};
 use tollgate_server::{BackendOptions, BreakerOptions, BreakerState, ProxySpec, Timeouts};
 
-use crate::asking::PATIENCE;
 use crate::backend::FakeBackend;
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 

@@ -10,7 +10,8 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::timeout;
 use tollgate_server::{RateKey, RouteLimits, RouteStatus, StreamServer};
 
-use crate::asking::{PATIENCE, ask, get, until};
+use crate::asking::{ask, get, until};
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 use crate::throttles::hourly;

@@ -11,6 +11,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use tollgate_server::{BackendOptions, ClientIdentity, ProxySpec, TlsFiles};
 
 use crate::backend::{FakeBackend, Taken, field};
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 use crate::terminator::{Authority, Ending, LONG, OVER, ServerSide, Shaken, Terminator, options};
 
@@ -363,19 +364,21 @@ fn a_slow_client_slows_the_backend_down_and_gets_all() {
         taken.head();
         taken.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"));
         taken.set_write_timeout(Duration::from_secs(1));
-        let mut sent = 0;
-        while sent < BYTES && taken.fill_once(&[7; 64 << 10]) {
-            sent += 64 << 10;
-        }
+        let sent = taken.fill(&[7; 64 << 10]);
         taken.requests_done(sent);
+        taken.set_write_timeout(PATIENCE);
+        taken.send(vec![7; BYTES.saturating_sub(sent)]);
     });
     let terminator = Terminator::start(backend.address, authority.server());
     let server = serve(authority.options(&terminator));
     let mut peer = server.connect();
-    peer.send(GET);
+    peer.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let sent: usize = backend.request().parse().unwrap();
     assert!(sent < BYTES, "all of it went while nobody read");
-    assert!(peer.rest().len() > sent / 2, "what was sent comes");
+    let reply = peer.rest();
+    let (_, content) = reply.split_once("\r\n\r\n").unwrap();
+    assert_eq!(content.len(), BYTES);
+    assert!(content.bytes().all(|byte| byte == 7));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::Level;
 
-use crate::asking::{PATIENCE, ask, get, until};
+use crate::asking::{ask, get, until};
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 
 /// `/parts` writes a part, and writes the next part after a request for `/release`. `/runs` returns the

@@ -19,7 +19,8 @@ use socket2::SockRef;
 use tempfile::TempDir;
 use tollgate_server::{BackendOptions, ClientIdentity, TlsFiles, TlsOptions};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::peer::PATIENCE;
+
 const CONFIG: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\ndefault_md=sha256\n\
                       unique_subject=no\npolicy=p\n[p]\ncommonName=supplied\n";
 pub(crate) const LONG: [&str; 2] = ["20200101000000Z", "20991231000000Z"];

@@ -10,7 +10,8 @@ use tollgate_server::{
     AnyOr, CorsSpec, RateKey, RateSpec, RouteLimits, ServerOptions, Source, TrustedProxies,
 };
 
-use crate::asking::{PATIENCE, ask, get, until_status};
+use crate::asking::{ask, get, until_status};
+use crate::peer::PATIENCE;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 

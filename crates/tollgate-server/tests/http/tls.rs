@@ -18,13 +18,13 @@ use tollgate_tls::{ValidationCertificate, certificates, private_key, set_validat
 
 use crate::backend::{FakeBackend, field};
 use crate::listening::of_client;
+use crate::peer::PATIENCE;
 use crate::site::{Running, Site};
 use crate::terminator::{Authority, LONG};
 use crate::tls_client::trusting;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
-const PATIENCE: Duration = Duration::from_secs(300);
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// An authority with certificates of servers, and a client that trusts it.

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use tollgate_log::Level;
 use tollgate_server::{HandlerSpec, ValidateMode};
 
-use crate::asking::PATIENCE;
 use crate::backend::{FakeBackend, field};
+use crate::peer::PATIENCE;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 use crate::validating::{INVALID, MALFORMED, REPLIES, VALID, long_invalid, long_order};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::Level;
 
-use crate::asking::{PATIENCE, ask, get, until};
+use crate::asking::{ask, get, until};
+use crate::peer::PATIENCE;
 use crate::peer::Peer;
 use crate::site::Site;
 

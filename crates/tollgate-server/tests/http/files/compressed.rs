@@ -8,11 +8,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use tollgate_server::{Etag, FilesSpec};
 
 use super::found::site;
+use crate::peer::PATIENCE;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
-
-/// Deadline of each wait. A test that waits for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Returns text that compresses well, and contains the name of its file.
 fn text(name: &str, lines: usize) -> String {

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::found::{ask, get, site};
-use crate::asking::PATIENCE;
+use crate::peer::PATIENCE;
 use crate::site::Running;
 
 /// Bytes of a file that is too long to be held in memory.

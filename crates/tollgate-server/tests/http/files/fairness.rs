@@ -13,11 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{spawn_local, yield_now};
 
 use super::found::site;
+use crate::peer::PATIENCE;
 
 const LARGE_BYTES: usize = 16 << 20;
 const DOWNLOADS: usize = 8;
-/// Deadline of each wait. A test that waits for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Maximum number of bytes that a download gets before the small reply. The number allows a few turns, and is
 /// much less than a file.
 const LEAD_BYTES_MAX: usize = 1 << 20;

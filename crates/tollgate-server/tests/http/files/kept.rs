@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::found::{get, site};
-
-/// Deadline of each wait. An unused file stays open for a shorter time.
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::peer::PATIENCE;
 
 /// Returns whether this process has a file open, even if the path now has another file.
 fn is_open(path: &Path) -> bool {

@@ -1,7 +1,7 @@
 //! The plans and commits of one sink: where each log is, and the order of the steps of a load.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tollgate_log::{Gap, LogId, Position, Sequence};
@@ -336,14 +336,18 @@ impl Ledger {
         }
     }
 
-    /// Brings the files of a decided load into the lake, in the order of the plan. A file that is there
-    /// already has to be of the same load.
+    /// Brings the files of a decided load into the lake, in the order of the plan, each with its path and its
+    /// digest. A file that is there already has to be of the same load, with the same ids of columns.
     ///
     /// # Errors
     /// The place does not answer, or a file of the lake is another one.
-    pub fn publish(&self, plan: &Plan, parts: &[PathBuf]) -> Result<(), LakeError> {
-        for (file, part) in plan.files.iter().zip(parts) {
-            let stamp = FileStamp { rows: file.rows, digest: plan.digest.clone() };
+    pub fn publish<'f>(
+        &self,
+        plan: &Plan,
+        files: impl Iterator<Item = (&'f Path, &'f str)>,
+    ) -> Result<(), LakeError> {
+        for (file, (part, digest)) in plan.files.iter().zip(files) {
+            let stamp = FileStamp { rows: file.rows, digest: digest.to_owned() };
             if self.place.create_file(&file.name, part, &stamp)? == Created::Stored {
                 continue;
             }

@@ -19,6 +19,7 @@ use tollgate_log::{ColumnType, FILE_MODE};
 use crate::chunk::{Chunk, ColumnTask};
 use crate::error::LakeError;
 use crate::iceberg::FileMetrics;
+use crate::plan::RecordDigest;
 use crate::rows::{GROUP_ROWS_MAX, RowGroup};
 use crate::table::{FileColumn, message_of};
 
@@ -74,6 +75,15 @@ impl Write for PartFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A Parquet file that is complete.
+pub(crate) struct FinishedFile {
+    pub(crate) part: PathBuf,
+    pub(crate) bytes: u64,
+    /// Digest of its records and of the ids of its columns.
+    pub(crate) digest: String,
+    pub(crate) metrics: FileMetrics,
 }
 
 /// A Parquet file in writing.
@@ -134,17 +144,32 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Ends the file, and syncs it. Returns its path, its size in bytes, and the metrics of its columns.
-    pub(crate) fn finish(mut self, digest: &str) -> Result<(PathBuf, u64, FileMetrics), LakeError> {
-        let Some(mut writer) = self.writer.take() else { return Ok((self.part, 0, FileMetrics::default())) };
-        writer.append_key_value_metadata(KeyValue::new(DIGEST_KEY.to_owned(), digest.to_owned()));
+    /// Ends the file, and syncs it. `digest` is the digest of the records.
+    pub(crate) fn finish(mut self, digest: &str) -> Result<FinishedFile, LakeError> {
+        let digest = self.digest_of(digest);
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(FinishedFile { part: self.part, bytes: 0, digest, metrics: FileMetrics::default() });
+        };
+        writer.append_key_value_metadata(KeyValue::new(DIGEST_KEY.to_owned(), digest.clone()));
         let footer = writer.finish().map_err(LakeError::parquet(&self.part))?;
         let metrics = FileMetrics::read(&footer, &self.fields);
         let bytes = writer.bytes_written() as u64;
         let part = writer.inner_mut();
         part.write_out().map_err(LakeError::file("write", &self.part))?;
         sync(&self.part, part.file.as_ref()).map_err(LakeError::file("sync", &self.part))?;
-        Ok((self.part, bytes, metrics))
+        Ok(FinishedFile { part: self.part, bytes, digest, metrics })
+    }
+
+    /// Returns the digest of the file: that of its records, and of the ids of its columns if there are any. A
+    /// file whose columns have other ids is another file.
+    fn digest_of(&self, records: &str) -> String {
+        if self.fields.is_empty() {
+            return records.to_owned();
+        }
+        let mut digest = RecordDigest::default();
+        digest.text(records);
+        self.fields.iter().for_each(|(id, _)| digest.text(&id.to_string()));
+        digest.finish()
     }
 }
 

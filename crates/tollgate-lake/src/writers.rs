@@ -19,7 +19,7 @@ use crate::names::{GAPS, LoadName, REJECTS, day_of, table_folder};
 use crate::plan::{GapText, PlannedFile};
 use crate::rows::FileRows;
 use crate::table::{FileColumn, KEY_COLUMN, columns_of, columns_of_gaps, columns_of_rejects};
-use crate::writer::FileWriter;
+use crate::writer::{FileWriter, FinishedFile};
 
 /// What happened to the records of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -339,11 +339,11 @@ impl Writers {
         }
         self.write()?;
         for File { id, rows, writer } in std::mem::take(&mut self.files) {
-            let (part, bytes, metrics) = writer.finish(digest)?;
+            let FinishedFile { part, bytes, digest, metrics } = writer.finish(digest)?;
             let name = self.name_of(&id, &stem, kind);
             let day = Date::from_days(id.day).unwrap_or(Date::FIRST);
             let rows = rows.total;
-            files.push((FileFacts { name, table: id.table, day, rows, bytes, metrics }, part));
+            files.push((FileFacts { name, table: id.table, day, rows, bytes, digest, metrics }, part));
         }
         files.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
         let (facts, parts) = files.into_iter().unzip();

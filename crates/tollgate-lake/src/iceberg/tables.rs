@@ -60,6 +60,8 @@ pub struct FileFacts {
     pub rows: u64,
     /// Its bytes.
     pub bytes: u64,
+    /// Digest of its records, and of the ids of its columns if it has any.
+    pub digest: String,
     /// Counts and bounds of its columns.
     pub metrics: FileMetrics,
 }
@@ -440,7 +442,7 @@ fn decided_otherwise(name: &TableName, load: &FencedLoad, position: &str) -> Lak
 fn renumbered(name: &TableName, files: &[&FileFacts]) -> LakeError {
     let files: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
     let reason = format!(
-        "had a column dropped, renamed or made again while a load was written: remove {} of the warehouse. \
+        "had a column dropped, renamed or made again while a load was written: move {} of the warehouse away. \
          The sink then writes the load again",
         files.join(", ")
     );

@@ -91,7 +91,9 @@ impl ParquetSink {
     /// Brings the files of a decided load into the lake, then into the tables.
     pub(super) fn publish(&mut self, load: LoadName, plan: &Plan, made: &MadeFiles) -> Result<(), SinkError> {
         let failed = || SinkError::lake("bring files into the lake");
-        self.ledger.publish(plan, &made.parts).map_err(failed())?;
+        let digests = made.facts.iter().map(|facts| &*facts.digest);
+        let files = made.parts.iter().map(PathBuf::as_path).zip(digests);
+        self.ledger.publish(plan, files).map_err(failed())?;
         match &mut self.tables {
             Some(tables) => tables.append(load, plan, &made.facts, &mut self.ledger).map_err(failed()),
             None => Ok(()),

@@ -160,8 +160,8 @@ impl FileWriter {
         Ok(FinishedFile { part: self.part, bytes, digest, metrics })
     }
 
-    /// Returns the digest of the file: that of its records, and of the ids of its columns if there are any. A
-    /// file whose columns have other ids is another file.
+    /// Returns the digest of the file. It covers the digest of the records, and the ids of the columns if the
+    /// columns have ids: a file whose columns have other ids is another file.
     fn digest_of(&self, records: &str) -> String {
         if self.fields.is_empty() {
             return records.to_owned();

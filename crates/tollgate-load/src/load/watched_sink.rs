@@ -41,7 +41,7 @@ impl Sink for WatchedSink {
         fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;
         fn look(&mut self, schema: &Schema) -> Result<(), SinkError>;
         fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
-        fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError>;
+        fn topic_copies(&mut self, streams: &[String]) -> Result<BTreeMap<String, TopicCopies>, SinkError>;
         fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError>;
         fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError>;
         fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;

@@ -129,11 +129,12 @@ pub trait Sink: Send {
     /// The database fails.
     fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
 
-    /// Returns how many copies the topics of the sink have, by name. A database has none.
+    /// Returns how many copies the topics of the sink have, by name: those of `streams` that exist, and those
+    /// that the sink has written. A database has none.
     ///
     /// # Errors
     /// The broker fails.
-    fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+    fn topic_copies(&mut self, _: &[String]) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
         Ok(BTreeMap::new())
     }
 

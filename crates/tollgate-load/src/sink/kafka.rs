@@ -75,8 +75,8 @@ impl Sink for KafkaSink {
         Ok(BTreeMap::new())
     }
 
-    fn topic_copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
-        self.copies()
+    fn topic_copies(&mut self, streams: &[String]) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+        self.copies(streams)
     }
 
     fn note_ended(&mut self, logs: &[LogId]) {

@@ -1,8 +1,10 @@
 //! Tests of records that the broker refuses for their size.
 
-use tollgate_load::{Retried, RowFormat};
-use tollgate_log::Value;
+use tollgate_faults::kafka::Read;
+use tollgate_load::{ItemRow, Retried, RowFormat};
+use tollgate_log::{Level, SchemaId, Transaction, Value};
 
+use crate::logs::hand_over;
 use crate::site::{Broker, Site, broker, row, unread, visit, visits};
 
 /// Sets the largest batch that the topic takes.
@@ -82,6 +84,47 @@ fn a_reject_is_an_object_and_becomes_a_row_of_the_format_that_is_set() {
     let (number, text) = rest.split_at(16);
     assert!(bits == "03" && ["fc03", "1004"].contains(&number.trim_end_matches('0')), "{bits} {number}");
     assert_eq!(text, format!("f0490200{}", "78".repeat(150_000)));
+}
+
+#[test]
+fn a_reject_that_is_tried_in_vain_has_the_reason_of_this_time() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_in(8 << 20, &[visits()], |appender| {
+        for n in 0..10 {
+            visit(appender, n);
+        }
+        let reject =
+            |transaction: &mut Transaction<'_>| transaction.reject(SchemaId(0), "n is a text", b"ten");
+        appender.append(Level::Written, reject).unwrap();
+        hand_over(appender);
+    });
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (10, 1));
+    let start = |record: &&Read| record.key.starts_with(&format!("{}/", site.options.name));
+    let reasons = || {
+        let read = broker.kafka.read("__tollgate_rejects");
+        let of = |record: &Read| {
+            let head: serde_json::Value = serde_json::from_str(&record.value).ok()?;
+            head["reason"].as_str().map(str::to_owned)
+        };
+        read.iter().filter(start).filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(reasons(), ["n is a text"]);
+    // The second try has the same result, so it writes nothing.
+    for _ in 0..2 {
+        let retried = site.options.retry_rejects(&unread).unwrap();
+        assert_eq!(retried, Retried { loaded: 0, duplicates: 0, kept: 1 });
+        assert_eq!(reasons(), ["n is a text", "an item of visits is read"]);
+    }
+    let fits = |_: &str, item: &[u8]| {
+        assert_eq!(item, b"ten", "the item is kept");
+        let mut row = ItemRow::default();
+        row.push("n", &Value::Int(10));
+        Ok(row)
+    };
+    assert_eq!(site.options.retry_rejects(&fits).unwrap(), Retried { loaded: 1, duplicates: 0, kept: 0 });
+    site.assert_visits(&broker, 0..11);
 }
 
 #[test]

@@ -362,13 +362,13 @@ impl Endpoint {
         }
     }
 
-    /// Returns the reason why a request cannot be admitted now. A database may be unavailable, the log may
+    /// Returns the reason why a request cannot be admitted now. A sink may be unavailable, the log may
     /// refuse records, scripts may hold too much memory, or too many scripts may wait.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {
             if let Some(kind) = recorder.away(stream.ack) {
-                return Some((Refusal::Database, kind.away()));
+                return Some((Refusal::Sink, kind.away()));
             }
             if let Err(error) = recorder.check(stream.ack, now) {
                 return Some((Refusal::from(&error), refusal_text::of_log(&error)));

@@ -26,8 +26,8 @@ pub(crate) enum Refusal {
     LogStopped,
     /// The records exceed the size of a transaction.
     TooLarge,
-    /// The reply would wait for a database that is unavailable.
-    Database,
+    /// The reply would wait for a sink that is unavailable: a database or a queue.
+    Sink,
     /// The scripts hold too much memory, and their VM is not replaced yet.
     ScriptMemory,
     /// More scripts arrive than the worker can run.
@@ -58,7 +58,7 @@ impl Refusal {
         Self::LogGone,
         Self::LogStopped,
         Self::TooLarge,
-        Self::Database,
+        Self::Sink,
         Self::ScriptMemory,
         Self::ScriptQueue,
         Self::Spool,
@@ -81,7 +81,7 @@ impl Refusal {
             Self::LogGone => "log_gone",
             Self::LogStopped => "log_stopped",
             Self::TooLarge => "too_large",
-            Self::Database => "database",
+            Self::Sink => "sink",
             Self::ScriptMemory => "script_memory",
             Self::ScriptQueue => "script_queue",
             Self::Spool => "spool",

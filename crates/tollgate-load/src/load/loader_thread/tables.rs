@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use tollgate_log::Schema;
+
 use super::LoaderThread;
 use crate::error::SinkError;
-use crate::sink::StreamTallies;
+use crate::sink::{SinkOptions, StreamTallies};
 
 /// Time between two looks at the copies of topics. An operator changes them rarely.
 const DESCRIBE_PERIOD: Duration = Duration::from_secs(30);
@@ -23,7 +25,10 @@ impl LoaderThread {
         if self.described_at.is_some_and(|at| at.elapsed() < DESCRIBE_PERIOD) {
             return Ok(());
         }
-        let topics = self.sink()?.topic_copies()?;
+        let SinkOptions { declared, taken, .. } = &self.options.sink;
+        let streams = declared.iter().map(Schema::stream).filter(|stream| taken.takes(stream));
+        let streams: Vec<_> = streams.map(str::to_owned).collect();
+        let topics = self.sink()?.topic_copies(&streams)?;
         self.described_at = Some(Instant::now());
         self.control.update(|status| status.topics = topics);
         Ok(())

@@ -19,6 +19,55 @@ use crate::sink::reject::{Refused, StoredReject};
 /// Bytes of a piece. The topic of rejects accepts records of 1 MiB.
 const PIECE_BYTES: usize = 512 << 10;
 
+/// A reject without its item: its first part.
+pub(super) struct RejectHead {
+    pub(super) log: LogId,
+    pub(super) sequence: Sequence,
+    pub(super) stream: String,
+    pub(super) reason: String,
+    refused_by: String,
+    item_bytes: usize,
+    /// The key with its window in milliseconds.
+    key: Option<(Vec<u8>, i64)>,
+}
+
+impl RejectHead {
+    /// Returns the head of a reject that was read.
+    pub(super) fn of(reject: &StoredReject<LogId>) -> Self {
+        let key = reject.key.as_ref().map(|key| (key.bytes.to_vec(), key.window_ms.cast_signed()));
+        Self {
+            log: reject.log,
+            sequence: Sequence(reject.sequence.cast_unsigned()),
+            stream: reject.stream.clone(),
+            reason: reject.reason.clone(),
+            refused_by: reject.refused_by.clone().unwrap_or_default(),
+            item_bytes: reject.item.len(),
+            key,
+        }
+    }
+
+    /// Returns the first part.
+    pub(super) fn part(&self, sink: &str) -> QueueRecord {
+        let (key, window_ms) =
+            self.key.as_ref().map(|(bytes, window_ms)| (BASE64.encode(bytes), window_ms)).unzip();
+        let value = json!({
+            "stream": self.stream,
+            "reason": self.reason,
+            "refused_by": self.refused_by,
+            "pieces": self.item_bytes.div_ceil(PIECE_BYTES),
+            "key": key,
+            "window_ms": window_ms,
+        });
+        record(sink, self.log, self.sequence, 0, Some(value.to_string().into_bytes()))
+    }
+
+    /// Returns the records that remove the reject.
+    pub(super) fn removal(&self, sink: &str) -> Vec<QueueRecord> {
+        let parts = 1 + self.item_bytes.div_ceil(PIECE_BYTES);
+        (0..parts).map(|part| record(sink, self.log, self.sequence, part, None)).collect()
+    }
+}
+
 /// Returns the parts of a reject.
 pub(super) fn parts(
     sink: &str,
@@ -27,26 +76,18 @@ pub(super) fn parts(
     stream: &str,
     refused: &Refused<'_>,
 ) -> Vec<QueueRecord> {
-    let pieces: Vec<_> = refused.item.chunks(PIECE_BYTES).collect();
-    let key = refused.key.map(|key| (BASE64.encode(key.bytes), storable(millis(key.window))));
-    let (key, window_ms) = key.unzip();
-    let first = json!({
-        "stream": stream,
-        "reason": refused.reason,
-        "refused_by": refused.by.name(),
-        "pieces": pieces.len(),
-        "key": key,
-        "window_ms": window_ms,
-    });
-    let first = Some(first.to_string().into_bytes());
-    let values = std::iter::once(first).chain(pieces.into_iter().map(|piece| Some(piece.to_vec())));
-    values.enumerate().map(|(part, value)| record(sink, log, sequence, part, value)).collect()
-}
-
-/// Returns the records that remove a reject.
-pub(super) fn removal(sink: &str, log: LogId, sequence: Sequence, item_bytes: usize) -> Vec<QueueRecord> {
-    let parts = 1 + item_bytes.div_ceil(PIECE_BYTES);
-    (0..parts).map(|part| record(sink, log, sequence, part, None)).collect()
+    let head = RejectHead {
+        log,
+        sequence,
+        stream: stream.to_owned(),
+        reason: refused.reason.clone().into_owned(),
+        refused_by: refused.by.name().to_owned(),
+        item_bytes: refused.item.len(),
+        key: refused.key.map(|key| (key.bytes.to_vec(), storable(millis(key.window)))),
+    };
+    let pieces = refused.item.chunks(PIECE_BYTES).zip(1..);
+    let pieces = pieces.map(|(piece, part)| record(sink, log, sequence, part, Some(piece.to_vec())));
+    std::iter::once(head.part(sink)).chain(pieces).collect()
 }
 
 fn record(sink: &str, log: LogId, sequence: Sequence, part: usize, value: Option<Vec<u8>>) -> QueueRecord {
@@ -113,8 +154,9 @@ mod tests {
             assert_eq!(read.len(), 1);
             assert_eq!((read[0].sequence, read[0].item.len()), (7, bytes));
             assert!(read[0].item == item && read[0].reason == "too large" && read[0].stream == "visits");
-            let removed: Vec<_> =
-                removal("bus", log, Sequence(7), bytes).into_iter().map(|part| part.key).collect();
+            let head = RejectHead::of(&read[0]);
+            assert_eq!(head.part("bus").value, parts[0].value);
+            let removed: Vec<_> = head.removal("bus").into_iter().map(|part| part.key).collect();
             let written: Vec<_> = parts.into_iter().map(|part| part.key).collect();
             assert_eq!(removed, written);
         }

@@ -16,6 +16,7 @@ use super::failure::failed;
 use super::format::ValueWriter;
 use super::message::{RowHeaders, RowTopic};
 use super::options::KafkaOptions;
+use super::rejects::RejectHead;
 use super::schemas::{TopicSchemas, hash, stored};
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
@@ -159,12 +160,14 @@ impl KafkaSink {
         Ok(partitions)
     }
 
-    /// Describes the topics that were found.
-    pub(super) fn copies(&mut self) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+    /// Describes the topics that were found, and those of `streams` that exist.
+    pub(super) fn copies(&mut self, streams: &[String]) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
+        let streams = streams.iter().map(|stream| self.options.topic_of(stream));
+        let names: BTreeSet<_> = self.found.keys().cloned().chain(streams).collect();
         let mut all = BTreeMap::new();
-        for topic in self.found.keys() {
-            let copies = self.topics.copies(topic).map_err(failed("describe a topic", None))?;
-            all.extend(copies.map(|copies| (topic.clone(), copies)));
+        for topic in names {
+            let copies = self.topics.copies(&topic).map_err(failed("describe a topic", None))?;
+            all.extend(copies.map(|copies| (topic, copies)));
         }
         Ok(all)
     }
@@ -354,11 +357,10 @@ impl KafkaSink {
     }
 
     fn reject_parts(&self, log: LogId, row: &Row, item: Vec<u8>) -> Vec<QueueRecord> {
-        let bytes = row.record.bytes();
         let key = row.record.key.as_deref().zip(row.window).map(|(bytes, window)| Key { bytes, window });
         let refused = Refused {
             by: RefusedBy::Database,
-            reason: format!("the broker refuses the record for its size: {bytes} bytes").into(),
+            reason: too_large(row.record.bytes()).into(),
             item: item.into(),
             key,
         };
@@ -431,36 +433,53 @@ impl KafkaSink {
     pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         let mut retried = Retried::default();
         for stored in self.read_rejects()? {
-            let bytes = stored.item.len();
-            let fate = self.retry_one(stored.read(read), bytes)?;
+            let head = RejectHead::of(&stored);
+            let fate = match self.retry_one(stored.read(read), &head)? {
+                Ok(()) => Fate::Loaded,
+                Err(reason) => self.keep(head, reason)?,
+            };
             retried.count(fate);
         }
         Ok(retried)
     }
 
-    fn retry_one(&mut self, reject: Reject<LogId>, item_bytes: usize) -> Result<Fate, SinkError> {
+    /// Keeps a reject, with the reason of this time.
+    fn keep(&mut self, mut head: RejectHead, reason: String) -> Result<Fate, SinkError> {
+        if head.reason != reason {
+            head.reason = reason;
+            self.write_entries(head.log, &[head.part(&self.name)])?;
+        }
+        Ok(Fate::Kept)
+    }
+
+    /// Makes a row of a reject. The inner error is the reason why it is kept.
+    fn retry_one(
+        &mut self,
+        reject: Reject<LogId>,
+        head: &RejectHead,
+    ) -> Result<Result<(), String>, SinkError> {
         let Reject { log, stream, key, .. } = reject;
-        let sequence = Sequence(reject.sequence.cast_unsigned());
         // A row gets the columns of the configuration, which may have more than the rows in the topic.
         let declared = self.declared.iter().find(|declared| declared.stream() == stream).and_then(stored);
         let Some(schema) = declared.map(Arc::new).or_else(|| self.state.schemas.newest(&stream).cloned())
         else {
-            return Ok(Fate::Kept);
+            return Ok(Err(format!("stream {stream:?} is not configured")));
         };
         let writer = ValueWriter::new(self.options.format, schema.clone());
-        let Ok(value) = reject.item.and_then(|item| writer.value_of_object(item)) else {
-            return Ok(Fate::Kept);
+        let value = match reject.item.and_then(|item| writer.value_of_object(item)) {
+            Ok(value) => value,
+            Err(reason) => return Ok(Err(reason)),
         };
         self.own(log)?;
         let (hash, topic) = (hash(&schema), self.topic(&stream)?);
-        let mut entries = rejects::removal(&self.name, log, sequence, item_bytes);
+        let mut entries = head.removal(&self.name);
         let mut schemas = TopicSchemas::default();
         if !self.state.schemas.has(&hash, &topic.name) {
             let number = self.state.schemas.next_number();
             entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
         }
         let headers = RowHeaders::new(log, &stream, &hash, self.options.format, true);
-        let row = topic.record((key.map(|key| key.bytes.into_vec()), value), sequence, &headers);
+        let row = topic.record((key.map(|key| key.bytes.into_vec()), value), head.sequence, &headers);
         let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
         let count = state.counts.streams.entry(stream).or_default();
         count.rejected = count.rejected.saturating_sub(1);
@@ -470,9 +489,9 @@ impl KafkaSink {
             Sent::Committed => {
                 self.state.logs.insert(log, state);
                 self.state.schemas.extend(schemas);
-                Fate::Loaded
+                Ok(())
             }
-            Sent::TooLarge(_) => Fate::Kept,
+            Sent::TooLarge(_) => Err(too_large(row.bytes())),
         })
     }
 }
@@ -482,6 +501,11 @@ enum Sent {
     Committed,
     /// Places of the rows that the broker refuses for their size.
     TooLarge(Vec<usize>),
+}
+
+/// Returns the reason of a reject that is too large for the broker.
+fn too_large(bytes: usize) -> String {
+    format!("the broker refuses the record for its size: {bytes} bytes")
 }
 
 /// Returns the wall clock for people.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// What the link does.
@@ -12,12 +12,37 @@ pub enum Flow {
     Open,
     /// Bytes wait at the link, in both directions.
     Frozen,
+    /// Requests that end transactions in their partitions wait. Other bytes pass. The coordinator of a broker
+    /// sends these requests through the link, also to its own broker.
+    WithoutMarkers,
     /// Connections end, and new ones end at once.
     Cut,
 }
 
+/// API key of a WriteTxnMarkers request in the protocol of Kafka. It follows the four bytes of the length.
+const WRITE_MARKERS: [u8; 2] = 27_i16.to_be_bytes();
+
+impl Flow {
+    /// Returns whether bytes that were read at once wait at the link.
+    fn holds(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Frozen => true,
+            Self::WithoutMarkers => bytes.get(4..6) == Some(&WRITE_MARKERS),
+            Self::Open | Self::Cut => false,
+        }
+    }
+}
+
+struct Inner {
+    flow: Flow,
+    /// Address of the broker.
+    broker: Option<SocketAddr>,
+    /// Both sides of all connections.
+    streams: Vec<TcpStream>,
+}
+
 struct State {
-    flow: Mutex<(Flow, Option<SocketAddr>, Vec<TcpStream>)>,
+    inner: Mutex<Inner>,
     changed: Condvar,
 }
 
@@ -36,7 +61,8 @@ impl Link {
     pub fn open() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the link");
         let address = listener.local_addr().expect("the address of the link");
-        let state = State { flow: Mutex::new((Flow::Open, None, Vec::new())), changed: Condvar::new() };
+        let inner = Inner { flow: Flow::Open, broker: None, streams: Vec::new() };
+        let state = State { inner: Mutex::new(inner), changed: Condvar::new() };
         let link = Self { address, state: Arc::new(state) };
         let accepting = link.clone();
         thread::spawn(move || listener.incoming().flatten().for_each(|client| accepting.join(client)));
@@ -45,7 +71,7 @@ impl Link {
 
     /// Sets the address that the link leads to.
     pub fn lead_to(&self, broker: SocketAddr) {
-        self.locked().1 = Some(broker);
+        self.locked().broker = Some(broker);
     }
 
     /// Returns the address for clients.
@@ -56,9 +82,9 @@ impl Link {
     /// Changes what the link does.
     pub fn set(&self, flow: Flow) {
         let mut state = self.locked();
-        state.0 = flow;
+        state.flow = flow;
         if flow == Flow::Cut {
-            for stream in state.2.drain(..) {
+            for stream in state.streams.drain(..) {
                 // A connection that ended already cannot be shut down.
                 drop(stream.shutdown(Shutdown::Both));
             }
@@ -67,21 +93,21 @@ impl Link {
         self.state.changed.notify_all();
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, (Flow, Option<SocketAddr>, Vec<TcpStream>)> {
-        self.state.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        self.state.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connects a client to the broker.
     fn join(&self, client: TcpStream) {
         let (flow, broker) = {
             let state = self.locked();
-            (state.0, state.1)
+            (state.flow, state.broker)
         };
         let broker = broker.filter(|_| flow != Flow::Cut).and_then(|broker| TcpStream::connect(broker).ok());
         let Some(broker) = broker else { return };
         let (Ok(client_too), Ok(broker_too)) = (client.try_clone(), broker.try_clone()) else { return };
         let mut state = self.locked();
-        state.2.extend([&client, &broker].into_iter().filter_map(|stream| stream.try_clone().ok()));
+        state.streams.extend([&client, &broker].into_iter().filter_map(|stream| stream.try_clone().ok()));
         drop(state);
         for (from, to) in [(client, broker), (broker_too, client_too)] {
             let link = self.clone();
@@ -94,9 +120,10 @@ impl Link {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             let state = self.locked();
-            let state = self.state.changed.wait_while(state, |state| state.0 == Flow::Frozen);
-            let is_open = state.unwrap_or_else(PoisonError::into_inner).0 == Flow::Open;
-            if !is_open || to.write_all(&buffer[..count]).is_err() {
+            let bytes = &buffer[..count];
+            let state = self.state.changed.wait_while(state, |state| state.flow.holds(bytes));
+            let is_cut = state.unwrap_or_else(PoisonError::into_inner).flow == Flow::Cut;
+            if is_cut || to.write_all(bytes).is_err() {
                 break;
             }
         }

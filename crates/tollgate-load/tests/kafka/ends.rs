@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tollgate_faults::kafka::{Kafka, KafkaOptions as BrokerSettings, SecureListener, certificates};
+use tollgate_faults::kafka::{Flow, Kafka, KafkaOptions as BrokerSettings, SecureListener, certificates};
 use tollgate_load::SinkKind;
 use tollgate_queue::{
     Client, Guarantee, NewTopic, Producer, QueueError, QueueRecord, ReadTo, Reader, Sasl, Security, Tls,
@@ -14,7 +14,7 @@ use tollgate_queue::{
 
 use crate::site::{Site, broker};
 
-/// Maximum tries to kill the broker before it writes the markers of a transaction. Most tries succeed.
+/// Maximum starts of the broker. Most times its coordinator starts before its partitions have a leader.
 const TRIES_MAX: usize = 12;
 /// Time in which a broker that started knows what is readable.
 const RECOVERY: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ struct Lost {
 }
 
 impl Lost {
-    /// Ends a transaction by `end`, and kills the broker at once.
+    /// Ends a transaction by `end`, and kills the broker before it writes the markers.
     fn new(kafka: &mut Kafka, end: fn(&mut dyn Producer)) -> Self {
         let site = Site::at(kafka);
         for number in 0..TRIES_MAX {
@@ -39,8 +39,10 @@ impl Lost {
             let mut producer = open(&site, &id);
             producer.begin().unwrap();
             producer.send(&[&record(&topic)]).unwrap();
+            kafka.link().set(Flow::WithoutMarkers);
             end(&mut *producer);
             kafka.kill();
+            kafka.link().set(Flow::Open);
             kafka.run();
             drop(producer);
             if is_lost(&site, &topic) {

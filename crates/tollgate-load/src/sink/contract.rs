@@ -129,8 +129,8 @@ pub trait Sink: Send {
     /// The database fails.
     fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError>;
 
-    /// Returns how many copies the topics of the sink have, by name: those of `streams` that exist, and those
-    /// that the sink has written. A database has none.
+    /// Returns how many copies the topics of the sink have, by name. These are all topics that the sink has
+    /// written, and the existing topics of `streams`. A database has none.
     ///
     /// # Errors
     /// The broker fails.

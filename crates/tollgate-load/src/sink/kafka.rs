@@ -22,6 +22,7 @@ mod leases;
 mod message;
 mod options;
 mod rejects;
+mod retry;
 mod schemas;
 mod state;
 mod topics;

@@ -1,4 +1,4 @@
-//! Tables of streams that somebody dropped, and the copies of topics.
+//! Dropped tables of streams, and the copies of topics.
 
 use std::time::{Duration, Instant};
 

@@ -14,17 +14,16 @@ use super::chunk::{KafkaChunk, Row};
 use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
 use super::format::ValueWriter;
-use super::message::{RowHeaders, RowTopic};
+use super::message::RowTopic;
 use super::options::KafkaOptions;
-use super::rejects::RejectHead;
-use super::schemas::{TopicSchemas, hash, stored};
+use super::schemas::hash;
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
 use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sink::declared::DeclaredStreams;
 use crate::sink::key::Key;
-use crate::sink::reject::{Fate, ReadItem, Refused, RefusedBy, Reject, Retried, StoredReject};
+use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::StreamTallies;
 
 /// Number of open producers. Each has connections of its own, so logs that were loaded long ago lose theirs.
@@ -39,7 +38,7 @@ pub(crate) struct KafkaSink {
     pub(super) options: KafkaOptions,
     pub(super) name: String,
     pub(super) rejects_max: u64,
-    declared: DeclaredStreams,
+    pub(super) declared: DeclaredStreams,
     client: Client,
     pub(super) topics: Box<dyn Topics>,
     pub(super) state: State,
@@ -97,7 +96,7 @@ impl KafkaSink {
     }
 
     /// Returns the topic of a stream, and makes it if it does not exist.
-    fn topic(&mut self, stream: &str) -> Result<RowTopic, SinkError> {
+    pub(super) fn topic(&mut self, stream: &str) -> Result<RowTopic, SinkError> {
         let name = self.options.topic_of(stream);
         let topic = NewTopic {
             name: name.clone(),
@@ -160,7 +159,7 @@ impl KafkaSink {
         Ok(partitions)
     }
 
-    /// Describes the topics that were found, and those of `streams` that exist.
+    /// Describes the topics that were found, and the existing topics of `streams`.
     pub(super) fn copies(&mut self, streams: &[String]) -> Result<BTreeMap<String, TopicCopies>, SinkError> {
         let streams = streams.iter().map(|stream| self.options.topic_of(stream));
         let names: BTreeSet<_> = self.found.keys().cloned().chain(streams).collect();
@@ -369,7 +368,7 @@ impl KafkaSink {
 
     /// Sends rows and entries, and commits them. Names the rows that are too large: then nothing is
     /// committed, except the other rows without transactions.
-    fn transact(
+    pub(super) fn transact(
         &mut self,
         log: LogId,
         rows: &[&QueueRecord],
@@ -423,88 +422,17 @@ impl KafkaSink {
         self.own(log)?;
         self.transact(log, &[], entries).map(drop)
     }
-
-    pub(super) fn read_rejects(&mut self) -> Result<Vec<StoredReject<LogId>>, SinkError> {
-        let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
-        Ok(rejects::read(&self.name, &table))
-    }
-
-    /// Tries the rejects again, each in a transaction of its own.
-    pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
-        let mut retried = Retried::default();
-        for stored in self.read_rejects()? {
-            let head = RejectHead::of(&stored);
-            let fate = match self.retry_one(stored.read(read), &head)? {
-                Ok(()) => Fate::Loaded,
-                Err(reason) => self.keep(head, reason)?,
-            };
-            retried.count(fate);
-        }
-        Ok(retried)
-    }
-
-    /// Keeps a reject, with the reason of this time.
-    fn keep(&mut self, mut head: RejectHead, reason: String) -> Result<Fate, SinkError> {
-        if head.reason != reason {
-            head.reason = reason;
-            self.write_entries(head.log, &[head.part(&self.name)])?;
-        }
-        Ok(Fate::Kept)
-    }
-
-    /// Makes a row of a reject. The inner error is the reason why it is kept.
-    fn retry_one(
-        &mut self,
-        reject: Reject<LogId>,
-        head: &RejectHead,
-    ) -> Result<Result<(), String>, SinkError> {
-        let Reject { log, stream, key, .. } = reject;
-        // A row gets the columns of the configuration, which may have more than the rows in the topic.
-        let declared = self.declared.iter().find(|declared| declared.stream() == stream).and_then(stored);
-        let Some(schema) = declared.map(Arc::new).or_else(|| self.state.schemas.newest(&stream).cloned())
-        else {
-            return Ok(Err(format!("stream {stream:?} is not configured")));
-        };
-        let writer = ValueWriter::new(self.options.format, schema.clone());
-        let value = match reject.item.and_then(|item| writer.value_of_object(item)) {
-            Ok(value) => value,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        self.own(log)?;
-        let (hash, topic) = (hash(&schema), self.topic(&stream)?);
-        let mut entries = head.removal(&self.name);
-        let mut schemas = TopicSchemas::default();
-        if !self.state.schemas.has(&hash, &topic.name) {
-            let number = self.state.schemas.next_number();
-            entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
-        }
-        let headers = RowHeaders::new(log, &stream, &hash, self.options.format, true);
-        let row = topic.record((key.map(|key| key.bytes.into_vec()), value), head.sequence, &headers);
-        let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
-        let count = state.counts.streams.entry(stream).or_default();
-        count.rejected = count.rejected.saturating_sub(1);
-        count.loaded += 1;
-        entries.push(state.position_entry(&self.name));
-        Ok(match self.transact(log, &[&row], &entries)? {
-            Sent::Committed => {
-                self.state.logs.insert(log, state);
-                self.state.schemas.extend(schemas);
-                Ok(())
-            }
-            Sent::TooLarge(_) => Err(too_large(row.bytes())),
-        })
-    }
 }
 
 /// Result of a transaction.
-enum Sent {
+pub(super) enum Sent {
     Committed,
     /// Places of the rows that the broker refuses for their size.
     TooLarge(Vec<usize>),
 }
 
 /// Returns the reason of a reject that is too large for the broker.
-fn too_large(bytes: usize) -> String {
+pub(super) fn too_large(bytes: usize) -> String {
     format!("the broker refuses the record for its size: {bytes} bytes")
 }
 

@@ -1,0 +1,91 @@
+//! Tries rejects again. Each has a transaction of its own.
+
+use std::sync::Arc;
+
+use tollgate_log::LogId;
+use tollgate_queue::ReadTo;
+
+use super::entry::REJECTS;
+use super::failure::failed;
+use super::format::ValueWriter;
+use super::message::RowHeaders;
+use super::rejects::{self, RejectHead};
+use super::schemas::{TopicSchemas, hash, stored};
+use super::state::LogState;
+use super::writer::{KafkaSink, Sent, too_large};
+use crate::error::SinkError;
+use crate::sink::reject::{Fate, ReadItem, Reject, Retried, StoredReject};
+
+impl KafkaSink {
+    /// Reads all rejects.
+    pub(super) fn read_rejects(&mut self) -> Result<Vec<StoredReject<LogId>>, SinkError> {
+        let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
+        Ok(rejects::read(&self.name, &table))
+    }
+
+    /// Tries all rejects again.
+    pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
+        let mut retried = Retried::default();
+        for stored in self.read_rejects()? {
+            let head = RejectHead::of(&stored);
+            let fate = match self.retry_one(stored.read(read), &head)? {
+                Ok(()) => Fate::Loaded,
+                Err(reason) => self.keep(head, reason)?,
+            };
+            retried.count(fate);
+        }
+        Ok(retried)
+    }
+
+    /// Keeps a reject, with the reason of this time.
+    fn keep(&mut self, mut head: RejectHead, reason: String) -> Result<Fate, SinkError> {
+        if head.reason != reason {
+            head.reason = reason;
+            self.write_entries(head.log, &[head.part(&self.name)])?;
+        }
+        Ok(Fate::Kept)
+    }
+
+    /// Makes a row of a reject. The inner error is the reason why it is kept.
+    fn retry_one(
+        &mut self,
+        reject: Reject<LogId>,
+        head: &RejectHead,
+    ) -> Result<Result<(), String>, SinkError> {
+        let Reject { log, stream, key, .. } = reject;
+        // A row gets the columns of the configuration, which may have more than the rows in the topic.
+        let declared = self.declared.iter().find(|declared| declared.stream() == stream).and_then(stored);
+        let Some(schema) = declared.map(Arc::new).or_else(|| self.state.schemas.newest(&stream).cloned())
+        else {
+            return Ok(Err(format!("stream {stream:?} is not configured")));
+        };
+        let writer = ValueWriter::new(self.options.format, schema.clone());
+        let value = match reject.item.and_then(|item| writer.value_of_object(item)) {
+            Ok(value) => value,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        self.own(log)?;
+        let (hash, topic) = (hash(&schema), self.topic(&stream)?);
+        let mut entries = head.removal(&self.name);
+        let mut schemas = TopicSchemas::default();
+        if !self.state.schemas.has(&hash, &topic.name) {
+            let number = self.state.schemas.next_number();
+            entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
+        }
+        let headers = RowHeaders::new(log, &stream, &hash, self.options.format, true);
+        let row = topic.record((key.map(|key| key.bytes.into_vec()), value), head.sequence, &headers);
+        let mut state = self.state.logs.get(&log).cloned().unwrap_or_else(|| LogState::new(log));
+        let count = state.counts.streams.entry(stream).or_default();
+        count.rejected = count.rejected.saturating_sub(1);
+        count.loaded += 1;
+        entries.push(state.position_entry(&self.name));
+        Ok(match self.transact(log, &[&row], &entries)? {
+            Sent::Committed => {
+                self.state.logs.insert(log, state);
+                self.state.schemas.extend(schemas);
+                Ok(())
+            }
+            Sent::TooLarge(_) => Err(too_large(row.bytes())),
+        })
+    }
+}

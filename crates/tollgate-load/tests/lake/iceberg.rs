@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value as Json, json};
 use tollgate_load::{CatalogPlace, Loader, PostgresUrl};
-use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
+use tollgate_log::{ColumnType, DiskStorage, Value};
 
 use crate::cluster::{Cluster, shared};
 use crate::cut::Cut;
-use crate::logs::{PATIENCE, add, column, hand_over};
+use crate::logs::PATIENCE;
 use crate::readers::{check_types, write_types};
 use crate::site::Site;
 use crate::tables;
@@ -117,23 +117,14 @@ fn a_new_column_is_in_the_table_and_a_type_never_changes() {
     let site = site();
     site.write(20);
     site.load();
-    let write = |kind, value: Value<'_>| {
-        let schema = Schema::new("visits", vec![column("n", ColumnType::Int), column("more", kind)]).unwrap();
-        let log = site.open_log(&[schema]);
-        let mut appender = log.appender(|| {});
-        add(&mut appender, SchemaId(0), &[Value::Int(7), value]);
-        hand_over(&mut appender);
-        drop(appender);
-        log.close().unwrap();
-    };
-    write(ColumnType::Text, Value::Text("new"));
+    site.write_with_more(ColumnType::Text, Value::Text("new"));
     assert_eq!(site.load().rows, 1);
     let found = tables::read(&address(&site), &site, "visits");
     check_counts(&found, 21);
     let more: Vec<_> =
         found["rows"].as_array().unwrap().iter().filter(|row| row[3] == json!("new")).collect();
     assert_eq!(more.len(), 1, "{}", found["rows"]);
-    write(ColumnType::Int, Value::Int(1));
+    site.write_with_more(ColumnType::Int, Value::Int(1));
     let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
     assert!(error.contains("a column never changes its type"), "{error}");
     let statement = "ALTER TABLE web.visits RENAME COLUMN more TO more_old` in an engine, remove the file `";
@@ -170,11 +161,7 @@ fn loaders_that_race_commit_each_load_once() {
     site.file_bytes = 1;
     site.write(400);
     site.write(200);
-    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
-    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
-    for loader in loaders {
-        loader.finish(PATIENCE).unwrap();
-    }
+    site.load_with_four();
     site.check_counts(&[400, 200]);
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate_load::{CatalogPlace, ClientCredentials, FinishError, Loader, RestAuth, RestOptions, SigV4};
-use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
+use tollgate_log::{ColumnType, DiskStorage, Value};
 
 use crate::authority::certificate;
 use crate::gateway::Gateway;
-use crate::logs::{PATIENCE, add, column, hand_over};
+use crate::logs::PATIENCE;
 use crate::rest_http::{Reply, serve};
 use crate::rest_server::{Fault, Guard, RestServer};
 use crate::rest_tables::{RETENTION, Root};
@@ -79,14 +79,7 @@ fn a_new_column_is_in_the_table_of_a_rest_catalog() {
     let site = site();
     site.write(20);
     site.load();
-    let schema =
-        Schema::new("visits", vec![column("n", ColumnType::Int), column("more", ColumnType::Text)]).unwrap();
-    let log = site.open_log(&[schema]);
-    let mut appender = log.appender(|| {});
-    add(&mut appender, SchemaId(0), &[Value::Int(7), Value::Text("new")]);
-    hand_over(&mut appender);
-    drop(appender);
-    log.close().unwrap();
+    site.write_with_more(ColumnType::Text, Value::Text("new"));
     // Another program adds a column between the read of the table and the commit of the new one.
     server_of(&site).state().faults.push_back(Fault::Beaten);
     assert_eq!(site.load().rows, 1);
@@ -133,11 +126,7 @@ fn loaders_that_race_commit_each_load_to_a_rest_catalog_once() {
     site.file_bytes = 1;
     site.write(400);
     site.write(200);
-    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
-    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
-    for loader in loaders {
-        loader.finish(PATIENCE).unwrap();
-    }
+    site.load_with_four();
     site.check_counts(&[400, 200]);
     check_engines(&site, 600);
 }

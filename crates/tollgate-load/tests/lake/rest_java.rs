@@ -3,14 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_load::{CatalogPlace, Loader, RestOptions, SinkKind};
-use tollgate_log::{ColumnType, DiskStorage, Schema, SchemaId, Value};
+use tollgate_load::{CatalogPlace, RestOptions, SinkKind};
+use tollgate_log::{ColumnType, Value};
 
-use crate::logs::{PATIENCE, add, column, hand_over};
 use crate::site::Site;
 use crate::{rest_http, tables};
 
@@ -63,24 +61,13 @@ fn the_catalog_of_the_tests_of_iceberg_has_each_record_once() {
     };
     check(&site, 500);
 
-    let schema =
-        Schema::new("visits", vec![column("n", ColumnType::Int), column("more", ColumnType::Text)]).unwrap();
-    let log = site.open_log(&[schema]);
-    let mut appender = log.appender(|| {});
-    add(&mut appender, SchemaId(0), &[Value::Int(7), Value::Text("new")]);
-    hand_over(&mut appender);
-    drop(appender);
-    log.close().unwrap();
+    site.write_with_more(ColumnType::Text, Value::Text("new"));
     assert_eq!(site.load().rows, 1);
     check(&site, 501);
 
     site.file_bytes = 1;
     site.write(400);
-    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
-    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
-    for loader in loaders {
-        loader.finish(PATIENCE).unwrap();
-    }
+    site.load_with_four();
     let found = check(&site, 901);
     assert!(found["snapshots"].as_u64().unwrap() > 5, "{}", found["snapshots"]);
 

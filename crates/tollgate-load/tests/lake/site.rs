@@ -13,10 +13,10 @@ use tollgate_load::{
     Audit, CatalogPlace, FinishError, IcebergOptions, LakePlace, LoadOptions, LoadStatus, Loader,
     ParquetOptions, SinkKind, SinkOptions, audit,
 };
-use tollgate_log::{DiskStorage, Log, LogId, Schema, log_ids, segments};
+use tollgate_log::{ColumnType, DiskStorage, Log, LogId, Schema, SchemaId, Value, log_ids, segments};
 use tollgate_ship::ObjectStoreOptions;
 
-use crate::logs::{self, PATIENCE};
+use crate::logs::{self, PATIENCE, add, column, hand_over};
 use crate::rest_server::RestServer;
 use crate::tables;
 
@@ -91,6 +91,17 @@ impl Site {
         logs::write_visits(&self.dir(), SEGMENT_BYTES, 0..rows)
     }
 
+    /// Writes a log with one row, whose schema has the column `more` in place of `path`.
+    pub(crate) fn write_with_more(&self, kind: ColumnType, value: Value<'_>) {
+        let columns = vec![column("n", ColumnType::Int), column("more", kind)];
+        let log = self.open_log(&[Schema::new("visits", columns).unwrap()]);
+        let mut appender = log.appender(|| {});
+        add(&mut appender, SchemaId(0), &[Value::Int(7), value]);
+        hand_over(&mut appender);
+        drop(appender);
+        log.close().unwrap();
+    }
+
     pub(crate) fn options(&self, sink: SinkOptions) -> LoadOptions {
         let mut options = LoadOptions::new(self.dir(), sink);
         options.tuning.backoff_min = Duration::from_millis(2);
@@ -100,6 +111,15 @@ impl Site {
 
     pub(crate) fn load(&self) -> LoadStatus {
         self.load_with(self.sink()).unwrap()
+    }
+
+    /// Loads with four loaders at once.
+    pub(crate) fn load_with_four(&self) {
+        let start = || Loader::start(self.options(self.sink()), Arc::new(DiskStorage), None).unwrap();
+        let loaders: Vec<_> = (0..4).map(|_| start()).collect();
+        for loader in loaders {
+            loader.finish(PATIENCE).unwrap();
+        }
     }
 
     pub(crate) fn load_with(&self, sink: SinkOptions) -> Result<LoadStatus, FinishError> {

@@ -67,11 +67,7 @@ fn loaders_of_one_store_that_race_make_each_object_once() {
     let gateway = Gateway::start();
     let site = site(&gateway);
     site.write(400);
-    let start = || Loader::start(site.options(site.sink()), Arc::new(DiskStorage), None).unwrap();
-    let loaders: Vec<_> = (0..4).map(|_| start()).collect();
-    for loader in loaders {
-        loader.finish(PATIENCE).unwrap();
-    }
+    site.load_with_four();
     site.check_all(400);
 }
 

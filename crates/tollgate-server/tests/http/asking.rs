@@ -1,7 +1,7 @@
 //! Requests to scripts that report their own progress.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::peer::PATIENCE;
 use crate::peer::Reply;

@@ -12,6 +12,14 @@ use crate::options::BrokerOptions;
 /// The setting of a broker that limits `transaction_timeout`.
 const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
 
+/// The call that only clients of older transactions send. The client sends it in a version of brokers.
+const ADD_PARTITIONS: &str = "AddPartitionsToTxn";
+/// The reason if a cluster has not raised its feature `transaction.version`. A cluster that is upgraded raises it
+/// at last.
+const OLD_TRANSACTIONS: &str = "the cluster lacks the level 2 of `transaction.version`, which exactly_once \
+                                needs: run `kafka-features.sh upgrade --feature transaction.version=2` (Kafka 4.0 or \
+                                later), or set exactly_once = false";
+
 /// Makes our error of an error of the client.
 pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
     let (brokers, reason) = (brokers.to_owned(), reason_of(error));
@@ -28,6 +36,9 @@ pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
             | ErrorCode::SaslAuthenticationFailed => QueueError::Denied { brokers, reason },
             ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
                 QueueError::Aborted { brokers, reason }
+            }
+            ErrorCode::UnsupportedVersion if reason.contains(ADD_PARTITIONS) => {
+                QueueError::NotNow { brokers, reason: OLD_TRANSACTIONS.to_owned() }
             }
             code if needs_operator(*code) => QueueError::Refused { brokers, reason },
             // A broker that starts gives many codes. A code that passes with time must not stop a sink.

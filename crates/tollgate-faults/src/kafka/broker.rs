@@ -39,6 +39,8 @@ pub struct KafkaOptions {
     pub lines: Vec<String>,
     /// A second listener, with TLS and SASL.
     pub secure: Option<SecureListener>,
+    /// Level of the feature `transaction.version`. `None`: the level of the release.
+    pub transaction_version: Option<u8>,
 }
 
 /// A listener with TLS and SASL.
@@ -119,7 +121,14 @@ impl Kafka {
             Self { folder: folder.to_owned(), jars: tool("kafka-"), broker, secure, link, process: None };
         let format = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", "server.properties"];
         let users = options.secure.iter().flat_map(SecureListener::users);
-        let done = kafka.java(&format).args(users).output().expect("run java: install default-jre-headless");
+        let level = options.transaction_version.map(|level| format!("transaction.version={level}"));
+        let feature = level.iter().flat_map(|level| ["--feature", level]);
+        let done = kafka
+            .java(&format)
+            .args(users)
+            .args(feature)
+            .output()
+            .expect("run java: install default-jre-headless");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         kafka.run();
         kafka

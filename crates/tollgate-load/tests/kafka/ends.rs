@@ -163,7 +163,11 @@ fn a_user_without_cluster_action_is_told_which_end_is_missing() {
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users=User:ANONYMOUS",
     ];
-    let settings = BrokerSettings { lines: lines.map(str::to_owned).to_vec(), secure: Some(secure) };
+    let settings = BrokerSettings {
+        lines: lines.map(str::to_owned).to_vec(),
+        secure: Some(secure),
+        ..BrokerSettings::default()
+    };
     let mut kafka = Kafka::start(&folder.path().join("kafka"), &settings);
     let mut lost = Lost::new(&mut kafka, commit);
     let Lost { topic, id, .. } = &lost;

@@ -1,9 +1,9 @@
 //! Tests of killed and frozen brokers, cut links, loaders that race, and databases that are away.
 
-use tollgate_faults::kafka::Flow;
+use tollgate_faults::kafka::{Flow, KafkaOptions as BrokerSettings};
 use tollgate_load::LoadState;
 
-use crate::site::{PATIENCE, Site, broker, eventually};
+use crate::site::{Broker, PATIENCE, Site, broker, eventually};
 
 #[test]
 fn a_log_is_in_its_topic_once_however_often_the_loader_runs() {
@@ -96,4 +96,22 @@ fn without_transactions_an_undisturbed_load_is_in_the_topic_once() {
     assert_eq!(site.load().rows, 300);
     assert_eq!(site.load().rows, 0);
     site.assert_visits(&broker, 0..300);
+}
+
+#[test]
+fn a_cluster_with_the_older_transactions_is_told_and_takes_rows_without_transactions() {
+    let broker = Broker::start(&BrokerSettings { transaction_version: Some(0), ..BrokerSettings::default() });
+    let mut site = Site::new(&broker);
+    site.write_visits(0..100);
+    let loader = site.start();
+    eventually("the reason is known", || {
+        let told = loader.status().last_error;
+        told.is_some_and(|told| {
+            told.contains("lacks the level 2 of `transaction.version`") && told.contains("kafka-features.sh")
+        })
+    });
+    loader.leave();
+    site.kafka().exactly_once = false;
+    assert_eq!(site.load().rows, 100);
+    site.assert_visits(&broker, 0..100);
 }

@@ -20,14 +20,19 @@ pub(crate) struct Broker {
     _folder: TempDir,
 }
 
+impl Broker {
+    pub(crate) fn start(settings: &BrokerSettings) -> Self {
+        let folder = TempDir::new().unwrap();
+        let kafka = Kafka::start(&folder.path().join("kafka"), settings);
+        Self { kafka, _folder: folder }
+    }
+}
+
 pub(crate) fn broker() -> MutexGuard<'static, Broker> {
     static SHARED: Mutex<Option<&'static Mutex<Broker>>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let broker = shared.get_or_insert_with(|| {
-        let folder = TempDir::new().unwrap();
-        let kafka = Kafka::start(&folder.path().join("kafka"), &BrokerSettings::default());
-        Box::leak(Box::new(Mutex::new(Broker { kafka, _folder: folder })))
-    });
+    let broker = shared
+        .get_or_insert_with(|| Box::leak(Box::new(Mutex::new(Broker::start(&BrokerSettings::default())))));
     let broker: &'static Mutex<Broker> = broker;
     drop(shared);
     broker.lock().unwrap_or_else(PoisonError::into_inner)

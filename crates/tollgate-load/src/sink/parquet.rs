@@ -11,6 +11,8 @@ mod chunk;
 mod contract;
 mod leases;
 mod options;
+#[cfg(feature = "lake")]
+mod parts;
 mod place;
 mod reading;
 #[cfg(feature = "lake")]

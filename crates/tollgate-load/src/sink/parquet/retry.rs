@@ -9,6 +9,7 @@ use tollgate_lake::{LakeError, LoadName, MadeFiles, Plan, RecordDigest, Resolved
 use tollgate_lake::{StoredReject as FileReject, read_rejects, unfit};
 use tollgate_log::{Column, LogId, Position, Schema, Sequence, Value};
 
+use super::parts;
 use super::sink::ParquetSink;
 use crate::error::SinkError;
 use crate::sink::item::{parse, with_value};
@@ -45,7 +46,7 @@ impl ParquetSink {
         let mut rejects = Vec::new();
         for name in files {
             let folder = self.new_folder().map_err(|error| LakeError::call("read", &name)(error))?;
-            let file = folder.join("rejects");
+            let file = folder.join(parts::REJECTS);
             let read = place.fetch(&name, &file).and_then(|is_there| match is_there {
                 true => read_rejects(&file),
                 false => Ok(Vec::new()),

@@ -1,15 +1,14 @@
 //! An open Parquet sink.
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use tollgate_lake::{LakeError, Ledger, LoadName, MadeFiles, Plan, REJECTS, Streams, Writers};
-use tollgate_log::{DiskStorage, LogId, Position, Schema, Sequence, make_folder};
+use tollgate_log::{LogId, Position, Schema, Sequence};
 
 use super::chunk::LakeChunk;
 use super::options::ParquetOptions;
+use super::parts;
 use super::place::open_ledger;
 use super::reading::{check_names, check_types, free_column, type_changed};
 use crate::error::SinkError;
@@ -17,10 +16,6 @@ use crate::sink::declared::NameCase;
 use crate::sink::iceberg::LakeTables;
 use crate::sink::streams::Taken;
 use crate::sink::write_rules::WriteRules;
-
-/// Age from which the incomplete files of a load are deleted. The process that made them is assumed to have
-/// ended.
-const PARTS_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// An open Parquet sink, or an open Iceberg sink, whose files are of tables.
 pub(in crate::sink) struct ParquetSink {
@@ -47,7 +42,7 @@ impl ParquetSink {
         rules: WriteRules,
         tables: Option<LakeTables>,
     ) -> Result<Self, SinkError> {
-        remove_old_parts(&options.parts_dir);
+        parts::remove_old(&options.parts_dir, name);
         Ok(Self {
             ledger: open_ledger(options, name)?,
             tables,
@@ -115,11 +110,7 @@ impl ParquetSink {
 
     /// Makes a folder for the incomplete files of one load.
     pub(super) fn new_folder(&self) -> Result<PathBuf, SinkError> {
-        let name = format!("{}-{}", self.name, LogId::random());
-        let folder = self.options.parts_dir.join(name);
-        make_folder(&DiskStorage, &folder)
-            .map_err(|source| SinkError::Folder { path: folder.clone(), source })?;
-        Ok(folder)
+        parts::new_folder(&self.options.parts_dir, &self.name)
     }
 
     /// Checks whether files can have the rows of a schema. Changes nothing.
@@ -186,16 +177,5 @@ pub(super) fn taken_of(streams: &Streams) -> Taken {
     match streams {
         Streams::All => Taken::All,
         Streams::Only(streams) => Taken::Only(streams.clone()),
-    }
-}
-
-/// Removes the incomplete files of ended processes. Errors are ignored, because such files only occupy space.
-fn remove_old_parts(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let age = || path.symlink_metadata().ok()?.modified().ok()?.elapsed().ok();
-        if age().is_some_and(|age| age > PARTS_AGE_MAX) {
-            drop(fs::remove_dir_all(&path));
-        }
     }
 }

@@ -107,6 +107,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "lag_is_bound": status.backlog.is_bound,
         "lag_bytes": status.backlog.bytes,
         "lag_segments": status.backlog.segments,
+        "file_age_seconds": status.file_age.as_secs_f64(),
         "rows": status.rows,
         "rejects": status.rejects,
         "duplicates": status.duplicates,

@@ -27,7 +27,7 @@ use crate::load_end::{OnceEnd, is_left_with_failing, print_end};
 use crate::load_from::{LoadFrom, spool_of};
 use crate::load_report::LoadReporters;
 use crate::load_topics::{LoadTopics, brokers_of};
-use crate::loader::start_loader;
+use crate::loader::{Runs, start_loader};
 use crate::observe::LoadSource;
 use crate::panic::abort_on_panic;
 use crate::print::{counted, note, problem};
@@ -67,8 +67,10 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
-    let start =
-        |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Arc::new(server.clone()));
+    let runs = if command.once { Runs::Once } else { Runs::On };
+    let start = |(sink, server): (&SinkConfig, &RemoteLog)| {
+        start_loader(&config, sink, Arc::new(server.clone()), runs)
+    };
     let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
         return Ok(load_once(&config.log.dir, loaders, &signals).exit_code(sinks));

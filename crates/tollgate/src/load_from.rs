@@ -27,6 +27,7 @@ use crate::cli::LoadCommand;
 use crate::config::{Config, SinkConfig};
 use crate::leases::{LeasedLogs, Sharing, start_leases};
 use crate::load_end::{LeftLogs, OnceEnd, print_end};
+use crate::loader::{self, Runs};
 use crate::observe::Fetching;
 use crate::print::{note, problem};
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
@@ -102,8 +103,7 @@ impl LoadFrom {
             let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
             let mut options = LoadOptions::new(spool.folder(), sink);
             options.leases = Some(leases.watch());
-            options.tuning = options.tuning.within(config.log.reserve_bytes);
-            options.tuning.lag_max = config.load.lag_max;
+            options.tuning = loader::tuning(config, if command.once { Runs::Once } else { Runs::On });
             options.refused = RefusedLogs::Wait;
             Loader::start_beside(options, Arc::new(DiskStorage), None)
         };

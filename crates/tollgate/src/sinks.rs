@@ -12,7 +12,7 @@ use tollgate_load::{FinishError, LiveLog, LoadStatus, LoadWatch, Loader, SinkErr
 use tollgate_log::{Follower, Log, LogId, Sequence, SinkPlace};
 
 use crate::config::{Config, Fault, LoadedBy, SinkConfig};
-use crate::loader::start_loader;
+use crate::loader::{Runs, start_loader};
 
 /// Time that the check of streams waits for databases. If a database answers later, its loader reports the
 /// faults.
@@ -125,7 +125,7 @@ impl Sinks {
         let Loading::Here(loaders) = &mut self.loading else { return Ok(()) };
         let Some(follower) = self.followers.all().get(sink.name()).cloned() else { return Ok(()) };
         let live: Arc<dyn LiveLog> = Arc::new(follower);
-        loaders.insert(sink.name().to_owned(), start_loader(config, sink, live)?);
+        loaders.insert(sink.name().to_owned(), start_loader(config, sink, live, Runs::On)?);
         Ok(())
     }
 

@@ -121,6 +121,9 @@ pub(super) struct Following {
     pub(super) is_stopped: bool,
     /// Since when sealed segments wait for more of them, for a sink that loads whole segments.
     pub(super) waiting_since: Option<Instant>,
+    /// Whether the sink has left records for a later load, because it waits for the end of their segment or
+    /// for more segments.
+    pub(super) is_gathering: bool,
     pub(super) is_old_copy_warned: bool,
     pub(super) gaps: Gaps,
     pause: Pause,

@@ -59,6 +59,8 @@ const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 enum Pass {
     /// All records that may be read are loaded, except the records of stopped logs.
     Done,
+    /// The sink waits for the end of segments or for more segments. Other records are loaded.
+    Gathering,
     /// A log is left to another loader.
     Left,
     /// A log waits for its next try.
@@ -174,7 +176,7 @@ impl LoaderThread {
         self.control.end();
     }
 
-    /// Notes that all visited logs are loaded up to their readable end.
+    /// Notes that all visited logs are loaded up to their readable end, or as far as the sink takes them now.
     fn caught_up(&mut self, look: Look) {
         self.caught_up_at = Instant::now();
         if look == Look::All {
@@ -208,10 +210,17 @@ impl LoaderThread {
             let result = self.pass(look);
             self.note_failing(matches!(result, Ok(Pass::Waiting)));
             match (result, order) {
-                (Ok(Pass::Aborted), _) | (Ok(Pass::Done), Order::Finish | Order::Abort) => return,
+                (Ok(Pass::Aborted), _) => return,
+                (Ok(Pass::Done | Pass::Gathering), Order::Finish | Order::Abort) => return,
                 (Ok(Pass::Anew), _) => {}
                 (Ok(Pass::Done), Order::Follow) => {
                     self.caught_up(look);
+                    self.control.update(|status| status.backlog = LoadBacklog::default());
+                    self.wait_for_more();
+                }
+                (Ok(Pass::Gathering), Order::Follow) => {
+                    self.caught_up(look);
+                    self.look_at_backlog();
                     self.wait_for_more();
                 }
                 (Ok(Pass::Left), _) => {
@@ -255,9 +264,6 @@ impl LoaderThread {
         }
         self.control.update(|status| {
             (status.state, status.backoff, status.failing_since) = (state, Duration::ZERO, None);
-            if state == LoadState::CaughtUp {
-                status.backlog = LoadBacklog::default();
-            }
         });
     }
 
@@ -416,7 +422,7 @@ impl LoaderThread {
             self.logs.extend(following.map(|following| (log, following)));
             match result? {
                 over @ (Pass::Aborted | Pass::Anew) => return Ok(over),
-                Pass::Done | Pass::Left | Pass::Waiting => {}
+                Pass::Done | Pass::Gathering | Pass::Left | Pass::Waiting => {}
             }
         }
         // If a server writes a log, other logs are loaded while this log waits. Without a server, all other
@@ -428,6 +434,8 @@ impl LoaderThread {
             Pass::Waiting
         } else if self.logs.values().any(Following::is_left) {
             Pass::Left
+        } else if self.logs.values().any(|following| following.is_gathering) {
+            Pass::Gathering
         } else {
             Pass::Done
         })

@@ -67,6 +67,9 @@ pub struct LoadTuning {
     pub backoff_awaited_max: Duration,
     /// Time without having caught up after which a loader logs a warning once a minute.
     pub lag_max: Duration,
+    /// Whether a sink of whole segments waits for more of them, up to its `file_age`. A loader that ends
+    /// after the present records does not wait.
+    pub waits_for_segments: bool,
     /// Longest wait at the end for a sink that does not answer.
     pub away_wait_max: Duration,
     /// Longest wait at the end for the next commit of a sink that answers.
@@ -85,6 +88,7 @@ impl Default for LoadTuning {
             backoff_max: Duration::from_secs(30),
             backoff_awaited_max: Duration::from_secs(1),
             lag_max: Duration::from_mins(1),
+            waits_for_segments: true,
             away_wait_max: Duration::from_secs(1),
             commit_wait_max: Duration::from_secs(5),
         }

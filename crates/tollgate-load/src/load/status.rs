@@ -88,6 +88,9 @@ pub struct LoadStatus {
     /// Age of the oldest record that is not loaded, by the stamp of its batch. Zero if all records are
     /// loaded.
     pub lag: Duration,
+    /// How long the sink lets whole segments wait for more of them. Zero for a sink that loads each record as
+    /// soon as it can.
+    pub file_age: Duration,
     /// Number of passes that found nothing more to load. A server that writes without a pause may never be
     /// caught up at the moment of a look.
     pub caught_up: u64,

@@ -28,3 +28,4 @@ mod site;
 mod spark;
 mod store;
 mod tables;
+mod waits;

@@ -36,7 +36,7 @@ use log::{look_at_damaged, look_at_log};
 pub(crate) use report::{json_of, text_of};
 use routes::look_at_routes;
 use server::{look_at_descriptors, look_at_server};
-use sinks::look_at_sink;
+use sinks::{lag_limit, look_at_sink};
 
 /// Time without an accepted span, after which a collector is a finding.
 const COLLECTOR_PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +65,8 @@ impl Observer {
         }
         look_at_routes(&mut health, &locked(&self.0.route_failures).failing(Instant::now()));
         for sink in &seen.sinks {
-            look_at_sink(&mut health, sink, seen.phase, self.0.lag_max);
+            let lag_max = lag_limit(sink, self.0.lag_max, self.0.segment_age_max);
+            look_at_sink(&mut health, sink, seen.phase, lag_max);
         }
         health.add_all(seen.ships.iter().flat_map(ships::troubles_of));
         health.add_all(seen.fetch.iter().flat_map(fetching::troubles_of));

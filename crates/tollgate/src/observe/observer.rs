@@ -43,6 +43,7 @@ pub(super) struct Inner {
     begun: Instant,
     pub(super) worker_stall_max: Duration,
     pub(super) lag_max: Duration,
+    pub(super) segment_age_max: Duration,
     phase: Mutex<Phase>,
     old_process: OnceLock<OldProcessLook>,
     /// Longest time that an old process of an upgrade drains.
@@ -78,6 +79,7 @@ impl Observer {
             begun: Instant::now(),
             worker_stall_max: config.admin.worker_stall_max,
             lag_max: config.load.lag_max,
+            segment_age_max: config.log.segment_age_max,
             phase: Mutex::new(Phase::Starting),
             old_process: OnceLock::new(),
             old_process_age_max: config.server.drain_timeout + OLD_PROCESS_TIME,

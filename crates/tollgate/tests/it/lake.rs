@@ -100,6 +100,21 @@ fn load_from_store(sink: &str) {
 }
 
 #[test]
+fn load_once_does_not_wait_for_more_segments() {
+    let sink = LAKE.replace("0ms", "1h");
+    load_from_store(&sink);
+    let app = App::new(&format!("{STREAMS}{sink}[load]\nin_server = false\n"), &[]);
+    let server = app.start();
+    record(&mut server.connect(), "/a", 0..10);
+    // The end of the server seals the segment.
+    assert!(server.stop().0.success());
+    assert_eq!(committed(&app, "a"), 0);
+    let load = app.run(&["load", "--once"]);
+    assert!(load.status.success(), "{}", printed(&load));
+    assert_eq!(committed(&app, "a"), 10);
+}
+
+#[test]
 fn loaders_of_a_pool_that_run_at_once_write_each_record_once() {
     load_in_pool(LAKE);
     load_in_pool(TABLES);

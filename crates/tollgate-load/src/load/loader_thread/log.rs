@@ -169,6 +169,7 @@ impl LoaderThread {
     pub(super) fn chunk(&mut self, log: LogId, following: &mut Following) -> Result<bool, ChunkError> {
         let limit = self.reach(log, following)?.limit();
         if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
+            following.is_gathering = false;
             return Ok(false);
         }
         if !following.are_tables_looked_at {
@@ -177,9 +178,9 @@ impl LoaderThread {
         }
         let expected = following.position;
         let taken = self.options.sink.taken.clone();
-        let Some(Part { limit, ends, taken }) = self.part(log, following, limit, taken)? else {
-            return Ok(false);
-        };
+        let part = self.part(log, following, limit, taken)?;
+        following.is_gathering = part.is_none();
+        let Some(Part { limit, ends, taken }) = part else { return Ok(false) };
         let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
         let cursor = following.cursor_at(&storage, &dir, log);
         let control = self.control.clone();

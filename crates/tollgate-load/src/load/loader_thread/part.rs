@@ -33,12 +33,16 @@ impl LoaderThread {
         let LoadExtent::Segments { bytes, age } = self.sink()?.extent() else {
             return Ok(Some(Part { limit, ends: ChunkEnd::Sizes, taken }));
         };
+        self.control.update(|status| status.file_age = age);
         let (dir, position) = (&self.options.dir, following.position);
         let Some(found) = whole_segments(&*self.storage, dir, log, position, bytes)? else { return Ok(None) };
         let since = *following.waiting_since.get_or_insert_with(Instant::now);
         // A log without an end is over: its last segment is damaged, so no segment follows.
         let is_due = found.bytes >= bytes || found.last.is_none() || since.elapsed() >= age;
-        if !is_due && self.control.order() == Order::Follow {
+        // A load that failed is tried again without a wait for more segments, so that the sink fails until it
+        // works.
+        let may_wait = self.options.tuning.waits_for_segments && self.backoff.is_none();
+        if !is_due && may_wait && self.control.order() == Order::Follow {
             return Ok(None);
         }
         let planned = self.sink()?.planned(log, position, &taken)?;

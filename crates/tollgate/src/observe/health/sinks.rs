@@ -19,6 +19,16 @@ const LOADER_PATIENCE: Duration = Duration::from_secs(5);
 const REPLICAS_MIN: u64 = 3;
 const INSYNC_MIN: u64 = 2;
 
+/// Returns the lag from which a sink is behind. A sink of whole segments waits for the end of a segment and
+/// for more segments, as it is configured.
+pub(super) fn lag_limit(sink: &Value, lag_max: Duration, segment_age_max: Duration) -> Duration {
+    let file_age = Duration::try_from_secs_f64(sink["file_age_seconds"].as_f64().unwrap_or_default());
+    match file_age.unwrap_or_default() {
+        Duration::ZERO => lag_max,
+        file_age => lag_max + segment_age_max + file_age,
+    }
+}
+
 /// Finds the faults of a sink in its report.
 pub(super) fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Duration) {
     let name = sink["sink"].as_str().unwrap_or_default();

@@ -54,6 +54,15 @@ fn a_sink_is_a_warning_by_each_of_its_troubles_and_never_a_reason() {
 }
 
 #[test]
+fn a_sink_of_whole_segments_is_behind_after_its_waits() {
+    let seconds = Duration::from_secs;
+    let limit = |sink: Value| lag_limit(&sink, seconds(60), seconds(30));
+    assert_eq!(limit(json!({ "sink": "a", "file_age_seconds": 0.0 })), seconds(60));
+    assert_eq!(limit(json!({ "sink": "a", "file_age_seconds": 300.0 })), seconds(390));
+    assert_eq!(limit(json!({ "sink": "a" })), seconds(60));
+}
+
+#[test]
 fn a_sink_without_a_loader_is_no_finding_before_the_server_serves() {
     let sink = json!({ "sink": "a", "state": "no loader", "absent_seconds": 60.0 });
     for (phase, count) in [(Phase::Starting, 0), (Phase::Serving, 1), (Phase::Draining, 1)] {

@@ -165,6 +165,19 @@ pub enum SinkError {
         /// Offset of the next record to load.
         next: u64,
     },
+    /// The database has a log by its own loader and by the topics.
+    #[error(
+        "sink {sink} loads log {log} from its segments, so its rows in topic {topic:?} would be there twice: load \
+         the topics into a database of their own"
+    )]
+    LoadedTwice {
+        /// Name of the sink.
+        sink: String,
+        /// The log.
+        log: LogId,
+        /// The topic.
+        topic: String,
+    },
     /// Topics can be loaded into databases only.
     #[error("sink {sink} is no database, so it cannot load topics: name a sink with a database")]
     TopicsNeedDatabase {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Gap, Position, Sequence};
+use tollgate_log::{Gap, LogId, Position, Sequence};
 use tollgate_queue::{Client, PartitionName, ReadRecord, ReadTo, Reader};
 
 use super::options::{TopicLoadOptions, number_of, read_failed};
@@ -44,6 +44,8 @@ pub struct TopicLoader {
     schemas: TopicSchemas,
     /// Hashes of schemas that are not in Kafka.
     unknown: BTreeSet<String>,
+    /// Logs that the sink does not load itself, as far as they were asked for since the last look.
+    only_here: BTreeSet<LogId>,
     places: BTreeMap<PartitionName, ReadPlace>,
     looked_at: Instant,
     counts: TopicLoadCounts,
@@ -65,6 +67,7 @@ impl TopicLoader {
             reader,
             schemas: TopicSchemas::default(),
             unknown: BTreeSet::new(),
+            only_here: BTreeSet::new(),
             places: BTreeMap::new(),
             looked_at: Instant::now(),
             counts: TopicLoadCounts::default(),
@@ -108,6 +111,7 @@ impl TopicLoader {
     /// Finds schemas, topics and partitions. Records up to their ends are those that a single run loads.
     fn look(&mut self) -> Result<(), SinkError> {
         self.looked_at = Instant::now();
+        self.only_here.clear();
         self.pass_markers()?;
         self.schemas = read_schemas(&self.options, ReadTo::Stable)?;
         let mut places = find_places(&self.options, &self.schemas, &mut *self.sink, &mut *self.reader)?;
@@ -163,6 +167,19 @@ impl TopicLoader {
         Ok(())
     }
 
+    /// Checks that the sink does not load the logs of these records from their segments too.
+    fn check_only_here(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
+        let logs: BTreeSet<_> = records.iter().filter_map(RowHead::read).map(|head| head.log).collect();
+        for log in logs.difference(&self.only_here).copied().collect::<Vec<_>>() {
+            if self.sink.position(log)?.is_some() {
+                let (sink, topic) = (self.options.sink.name.clone(), name.topic.clone());
+                return Err(SinkError::LoadedTwice { sink, log, topic });
+            }
+            self.only_here.insert(log);
+        }
+        Ok(())
+    }
+
     /// Notes the records that the topic deleted before they were loaded.
     fn note_gap(&mut self, name: &PartitionName, place: &mut ReadPlace) -> Result<(), SinkError> {
         let next = place.next();
@@ -186,6 +203,7 @@ impl TopicLoader {
     /// Loads records of one partition.
     fn load(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
         self.find_schemas(records)?;
+        self.check_only_here(name, records)?;
         let (Some(place), Some(last)) = (self.places.get_mut(name), records.last()) else { return Ok(()) };
         self.sink.begin(place.log, place.position)?;
         let mut chunk = TopicChunk::new(name, place, &self.schemas, &self.options.sink.taken);

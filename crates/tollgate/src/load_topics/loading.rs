@@ -14,6 +14,12 @@ use crate::print::{counted, note, problem};
 
 /// Shortest and longest pause after an error.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// How long the topics are left to another loader of the same sink.
+const LEFT_PAUSE: Duration = Duration::from_millis(500);
+/// Pause after an error that an operator has to correct.
+const STOPPED_PAUSE: Duration = Duration::from_secs(30);
+/// Longest time until the thread sees the order to stop.
+const STOP_LATENCY: Duration = Duration::from_millis(100);
 /// How long a single run tries again after errors.
 const ONCE_PATIENCE: Duration = Duration::from_secs(60);
 /// Longest step of a thread that has nothing to load. A longer step loads records.
@@ -38,20 +44,52 @@ impl LoadThread {
             if begun.elapsed() > BACKOFF[1] {
                 pause = BACKOFF[0];
             }
+            if matches!(error, SinkError::Lost { .. }) {
+                tracing::debug!(sink = self.options.sink.name, "another loader of the topics loaded first");
+                self.rest(LEFT_PAUSE);
+                continue;
+            }
             let text = join_chain(&error);
             let failing = self.progress.fail(&text, pause);
-            if !error.is_retriable() || self.is_once && failing > ONCE_PATIENCE {
+            let is_over = !error.is_retriable() || failing > ONCE_PATIENCE;
+            if self.is_once && is_over || matches!(error, SinkError::NoQueue) {
                 problem(&format!("sink {} is stopped: {text}", self.options.sink.name));
-                self.progress.change(|status| status.state = LoadState::Stopped);
+                self.progress.stop(Duration::ZERO);
                 is_loaded = false;
                 break;
             }
-            tracing::warn!(sink = self.options.sink.name, error = text, "the load of topics is tried again");
-            thread::sleep(pause);
-            pause = (pause * 2).min(BACKOFF[1]);
+            self.tell(&text, error.is_retriable());
+            if error.is_retriable() {
+                self.rest(pause);
+                pause = (pause * 2).min(BACKOFF[1]);
+            } else {
+                self.progress.stop(STOPPED_PAUSE);
+                self.rest(STOPPED_PAUSE);
+            }
         }
         self.print();
         is_loaded
+    }
+
+    /// Logs an error, unless it is the error of the try before.
+    fn tell(&self, text: &str, is_retriable: bool) {
+        if !self.progress.is_new(text) {
+            return;
+        }
+        let sink = &self.options.sink.name;
+        if is_retriable {
+            tracing::warn!(sink, error = text, "the load of topics is tried again");
+        } else {
+            tracing::error!(sink, error = text, "the load of topics stopped: it is tried again each 30 s");
+        }
+    }
+
+    /// Waits for a time, or until the stop.
+    fn rest(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.stop.load(Ordering::SeqCst) && Instant::now() < until {
+            thread::sleep(until.saturating_duration_since(Instant::now()).min(STOP_LATENCY));
+        }
     }
 
     /// Loads until an error, the end of a single run, or the stop.
@@ -66,7 +104,9 @@ impl LoadThread {
             let (counts, left) = (loader.counts(), loader.left());
             // A loader that fails at its first step each time has not recovered.
             let is_well = counts.commits > 0 || begun.elapsed() > BACKOFF[1];
-            self.progress.step(&before, counts, left, is_well);
+            if self.progress.step(&before, counts, left, is_well) {
+                tracing::info!(sink = self.options.sink.name, "the load of topics works again");
+            }
             let is_over = self.stop.load(Ordering::SeqCst) || self.is_once && left == 0;
             if stepped.is_err() || is_over {
                 return stepped.and_then(|()| loader.pass_markers());
@@ -97,12 +137,14 @@ struct Progress {
     behind_since: Option<Instant>,
     /// The last step of the thread.
     moved_at: Instant,
+    /// The error that was logged last. `None`: no error was logged since the sink worked.
+    told: Option<String>,
 }
 
 impl SharedProgress {
     pub(super) fn new() -> Self {
         let (status, behind_since) = (LoadStatus::default(), None);
-        Self(Arc::new(Mutex::new(Progress { status, behind_since, moved_at: Instant::now() })))
+        Self(Arc::new(Mutex::new(Progress { status, behind_since, moved_at: Instant::now(), told: None })))
     }
 
     /// Returns a handle for reports.
@@ -136,6 +178,19 @@ impl SharedProgress {
         change(&mut progress.status);
     }
 
+    /// Notes that an operator has to correct something. The next try is after `pause`.
+    fn stop(&self, pause: Duration) {
+        self.change(|status| (status.state, status.backoff) = (LoadState::Stopped, pause));
+    }
+
+    /// Returns whether an error differs from the one that was logged last. If so, notes it.
+    fn is_new(&self, text: &str) -> bool {
+        let mut progress = self.lock();
+        let is_new = progress.told.as_deref() != Some(text);
+        progress.told = Some(text.to_owned());
+        is_new
+    }
+
     /// Notes an error. Returns how long the sink has failed.
     fn fail(&self, text: &str, pause: Duration) -> Duration {
         let mut progress = self.lock();
@@ -146,8 +201,9 @@ impl SharedProgress {
         status.failing_since.get_or_insert_with(Instant::now).elapsed()
     }
 
-    /// Notes the counts of a loader, which add to those `before` it, and the records that are left.
-    fn step(&self, before: &LoadStatus, counts: TopicLoadCounts, left: u64, is_well: bool) {
+    /// Notes the counts of a loader, which add to those `before` it, and the records that are left. Returns
+    /// whether the sink works again after an error that was logged.
+    fn step(&self, before: &LoadStatus, counts: TopicLoadCounts, left: u64, is_well: bool) -> bool {
         let mut progress = self.lock();
         progress.moved_at = Instant::now();
         progress.behind_since = if left == 0 { None } else { progress.behind_since.or(Some(Instant::now())) };
@@ -165,6 +221,7 @@ impl SharedProgress {
         if status.failing_since.is_none() {
             status.state = if left == 0 { LoadState::CaughtUp } else { LoadState::Loading };
         }
+        is_well && progress.told.take().is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -194,6 +251,16 @@ mod tests {
         check(Duration::from_millis(1500), LoadState::Loading, Duration::ZERO);
         check(WAITING_MIN, LoadState::Loading, WAITING_MIN);
         check(Duration::from_secs(60), LoadState::Loading, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn an_error_is_told_once_until_the_sink_works() {
+        let progress = SharedProgress::new();
+        let step = |is_well| progress.step(&LoadStatus::default(), TopicLoadCounts::default(), 0, is_well);
+        assert!(!step(true), "nothing failed");
+        assert_eq!(["away", "away", "denied"].map(|text| progress.is_new(text)), [true, false, true]);
+        assert_eq!([false, true, true].map(step), [false, true, false]);
+        assert!(progress.is_new("away"));
     }
 
     #[test]

@@ -238,3 +238,22 @@ fn without_brokers_or_databases_the_command_names_what_is_wrong() {
     let no_sink = reader.run(&["audit", "--kafka"]);
     assert!(printed(&no_sink).contains("--kafka=HOST:9092"), "{}", printed(&no_sink));
 }
+
+#[test]
+fn a_database_that_loads_the_log_gets_no_rows_of_its_topics() {
+    let site = Site::new("60s", "");
+    let config = std::fs::read_to_string(site.app.path().join("tollgate.toml")).unwrap();
+    site.app.write("tollgate.toml", &format!("{config}[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n"));
+    let (server, mut client) = site.start();
+    for n in 0..5 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    let loaded = || site.app.query::<i64>("SELECT n FROM a WHERE n >= 0").len();
+    eventually("the server loads", || (loaded() == 5).then_some(()));
+    let output = site.app.run(&["load", "--once", "--from", &site.place()]);
+    let text = printed(&output);
+    assert!(!output.status.success() && text.contains("sink main loads log "), "{text}");
+    assert!(text.contains("load the topics into a database of their own"), "{text}");
+    assert_eq!(loaded(), 5);
+    server.kill();
+}

@@ -67,9 +67,9 @@ impl Change {
         }
     }
 
-    /// Removes snapshots older than `kept`, in a commit that appends.
-    pub(super) fn expire(&mut self, kept: Duration, now_ms: i64) {
-        let snapshot_ids = self.metadata.expired(kept, now_ms);
+    /// Removes snapshots older than `kept`, in a commit that appends. `clock_ms` is the wall clock.
+    pub(super) fn expire(&mut self, kept: Duration, clock_ms: i64) {
+        let snapshot_ids = self.metadata.expired(kept, clock_ms);
         if !snapshot_ids.is_empty() {
             self.push(Update::RemoveSnapshots { snapshot_ids });
         }

@@ -11,6 +11,8 @@ use super::fence::{SINK, positions_of};
 use super::new_table::NewTable;
 use super::types::{FieldIds, TableColumn, type_text};
 
+/// How far the time of a snapshot may be ahead of the wall clock: one day.
+const AHEAD_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
 const FORMAT_VERSION: i64 = 2;
 /// Number of earlier metadata files that a metadata file names.
 const VERSIONS_MAX: usize = 50;
@@ -285,8 +287,13 @@ impl Metadata {
     }
 
     /// Returns the snapshots older than `kept`, apart from the head of each branch and from tags.
-    pub(super) fn expired(&self, kept: Duration, now_ms: i64) -> Vec<i64> {
-        let oldest = now_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+    ///
+    /// A snapshot may be more than [`AHEAD_MAX_MS`] ahead of the wall clock, because the clock was wrong once.
+    /// No later snapshot gets an earlier time. Without an end, all of them would stay until that time, so such
+    /// a snapshot counts as old.
+    pub(super) fn expired(&self, kept: Duration, clock_ms: i64) -> Vec<i64> {
+        let oldest = clock_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        let newest = clock_ms.saturating_add(AHEAD_MAX_MS);
         let heads: Vec<_> = self.json["refs"]
             .as_object()
             .into_iter()
@@ -294,7 +301,7 @@ impl Metadata {
             .map(|(_, head)| &head["snapshot-id"])
             .collect();
         let is_expired = |snapshot: &&Json| {
-            snapshot["timestamp-ms"].as_i64().is_some_and(|at| at < oldest)
+            snapshot["timestamp-ms"].as_i64().is_some_and(|at| at < oldest || at > newest)
                 && !heads.contains(&&snapshot["snapshot-id"])
         };
         let expired = self.snapshots().iter().filter(is_expired);
@@ -440,8 +447,8 @@ mod tests {
         change(table, |change| change.append(&snapshot(id), ("p", "1"), now_ms));
     }
 
-    fn expire(table: &mut Metadata, kept: Duration, now_ms: i64) {
-        change(table, |change| change.expire(kept, now_ms));
+    fn expire(table: &mut Metadata, kept: Duration, clock_ms: i64) {
+        change(table, |change| change.expire(kept, clock_ms));
     }
 
     fn snapshot(id: i64) -> NewSnapshot {
@@ -508,6 +515,18 @@ mod tests {
         expire(&mut table, Duration::ZERO, 100_000);
         assert_eq!(table.snapshots().len(), 2);
         assert_eq!(table.snapshot().unwrap()["snapshot-id"], 5);
+    }
+
+    #[test]
+    fn snapshots_of_a_clock_that_was_ahead_expire() {
+        let mut table = table();
+        let (now, ahead) = (1_000, 1_000 + 2 * AHEAD_MAX_MS);
+        for (id, at) in [(1, now), (2, ahead), (3, ahead), (4, ahead)] {
+            append(&mut table, id, at);
+        }
+        expire(&mut table, Duration::from_mins(1), now + 1_000);
+        let ids: Vec<_> = table.snapshots().iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
+        assert_eq!(ids, [1, 4], "the present one stays");
     }
 
     #[test]

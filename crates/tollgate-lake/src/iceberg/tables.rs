@@ -258,12 +258,13 @@ impl Tables {
                 return Err(renumbered(&name, files));
             }
             let snapshot = self.snapshot(&name, &found, load, files)?;
-            let now_ms = self.now_ms().max(metadata.updated_ms());
+            let clock_ms = self.now_ms();
+            let now_ms = clock_ms.max(metadata.updated_ms());
             let mut change = Change::new(metadata);
             change.append(&snapshot, (&load.key, &load.value), now_ms);
             change.remove_properties(self.settled_keys(metadata, &load.key, settled)?);
             if let Some(kept) = self.options.snapshots_kept.filter(|_| !metadata.keeps_files()) {
-                change.expire(kept, now_ms);
+                change.expire(kept, clock_ms);
             }
             if self.catalog.commit(&name, &found.table, &change.commit)? {
                 return self.note(&name, &found.table, metadata.last_sequence() + 1);

@@ -246,7 +246,10 @@ impl Ledger {
         Ok(fills)
     }
 
-    /// Returns the retries that are committed, in order.
+    /// Returns the retries that are committed, in order. The first one has number 1.
+    ///
+    /// Only a program that knows the results of all earlier retries may decide the next one. Otherwise a
+    /// reject becomes a row twice.
     ///
     /// # Errors
     /// The place does not answer.
@@ -267,16 +270,6 @@ impl Ledger {
     /// The place does not answer.
     pub fn is_committed(&self, load: LoadName) -> Result<bool, LakeError> {
         Ok(self.place.text(&self.names.commit(load))?.is_some())
-    }
-
-    /// Returns the name of the next retry, which may have a plan already.
-    ///
-    /// # Errors
-    /// The place does not answer.
-    pub fn next_retry(&self) -> Result<LoadName, LakeError> {
-        let names = self.place.list(&self.names.retries(), None)?;
-        let done = names.iter().filter(|name| name.ends_with(COMMIT)).count() as u64;
-        Ok(LoadName::Retry { number: done + 1 })
     }
 
     /// Notes the type of a column, unless it is noted. Returns the noted type.

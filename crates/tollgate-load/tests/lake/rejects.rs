@@ -1,10 +1,12 @@
 //! Rejects are rows of a table of their own. A retry adds files, and changes none.
 
+use std::cell::Cell;
+
 use tollgate_load::{ItemRow, SinkOptions};
 use tollgate_log::{Level, SchemaId, Value};
 
 use crate::iceberg;
-use crate::logs::{add, hand_over, visits};
+use crate::logs::{self, add, hand_over, visits};
 use crate::site::{Site, int, text};
 
 fn written(site: Site) -> Site {
@@ -76,4 +78,68 @@ fn retry(site: &Site) {
     let retried = sink.retry_rejects(&read).unwrap();
     assert_eq!((retried.loaded, retried.kept), (0, 1));
     assert_eq!(site.files("visits"), files);
+}
+
+/// Writes a log with as many rejects as these.
+fn written_rejects(site: Site, count: u64) -> Site {
+    logs::write(&site.dir(), logs::SEGMENT_BYTES, &[visits()], |appender| {
+        for n in 0..count {
+            let item = n.to_string();
+            let appended = appender.append(Level::Synced, |transaction| {
+                transaction.reject(SchemaId(0), "n is a text", item.as_bytes());
+            });
+            appended.unwrap();
+            hand_over(appender);
+        }
+    });
+    site.load();
+    site
+}
+
+fn sink_of(site: &Site) -> SinkOptions {
+    SinkOptions { declared: [visits()].into_iter().collect(), ..site.sink() }
+}
+
+/// Returns the row of an item that is a number.
+fn row_of(item: &[u8]) -> ItemRow {
+    let mut row = ItemRow::default();
+    row.push("n", &Value::Int(std::str::from_utf8(item).unwrap().parse().unwrap()));
+    row
+}
+
+/// Checks that each reject is a row once.
+fn check_rows(site: &Site, count: u64) {
+    let mut found: Vec<_> = site.rows("visits").iter().map(|row| int(row, "n")).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..count.cast_signed()).collect::<Vec<_>>());
+    let row = site.audit().rows.remove(0);
+    assert_eq!((row.loaded, row.rejected, row.ingested), (count, 0, count));
+}
+
+#[test]
+fn two_retries_at_once_bring_each_reject_once() {
+    for is_other_plan in [false, true] {
+        retry_during_a_retry(&written_rejects(Site::new(), 700), is_other_plan);
+        retry_during_a_retry(&written_rejects(iceberg::site(), 700), is_other_plan);
+    }
+}
+
+/// Retries rejects. When the retry has read the rejects, runs another one, which brings all of them or the
+/// even ones.
+fn retry_during_a_retry(site: &Site, is_other_plan: bool) {
+    let inner = |_: &str, item: &[u8]| match item.last().unwrap() % 2 {
+        1 if is_other_plan => Err("n is odd".to_owned()),
+        _ => Ok(row_of(item)),
+    };
+    let is_first = Cell::new(true);
+    let outer = |_: &str, item: &[u8]| {
+        if is_first.replace(false) {
+            let retried = sink_of(site).retry_rejects(&inner).unwrap();
+            assert_eq!(retried.loaded, if is_other_plan { 350 } else { 700 });
+        }
+        Ok(row_of(item))
+    };
+    let retried = sink_of(site).retry_rejects(&outer).unwrap();
+    check_rows(site, 700);
+    assert_eq!((retried.loaded, retried.kept), (if is_other_plan { 350 } else { 0 }, 0));
 }

@@ -110,7 +110,7 @@ impl Sink for ParquetSink {
         first: Sequence,
         last: Sequence,
     ) -> Result<Vec<(Sequence, String)>, SinkError> {
-        let rejects = self.open_rejects()?.into_iter();
+        let rejects = self.open_rejects()?.rejects.into_iter();
         let rejects = rejects.filter(|reject| reject.log == *log.as_bytes());
         let rejects = rejects.map(|reject| (Sequence(reject.sequence), reject.reason));
         Ok(rejects.filter(|(sequence, _)| (first..=last).contains(sequence)).collect())

@@ -19,12 +19,31 @@ use crate::sink::reject::{Fate, RETRIED_AT_ONCE, ReadItem, Reject, Retried, Stor
 /// The reason for a reject, and its log and number.
 type Known = BTreeMap<(String, u64), Option<String>>;
 
+/// The rejects that are not rows after a retry, and the number of the next retry. Only this retry may change
+/// them: each later one has to read the rejects again.
+pub(super) struct OpenRejects {
+    pub(super) rejects: Vec<FileReject>,
+    next: u64,
+}
+
+/// Rejects that were tried: their results, and files beside the lake.
+struct Tried {
+    fates: Vec<Fate>,
+    plan: Plan,
+    made: MadeFiles,
+    /// Its drop removes the files that are not in the lake.
+    _writers: Writers,
+}
+
 impl ParquetSink {
     /// Returns the rejects that are not rows, each with the reason of the last retry.
-    pub(super) fn open_rejects(&mut self) -> Result<Vec<FileReject>, SinkError> {
+    pub(super) fn open_rejects(&mut self) -> Result<OpenRejects, SinkError> {
         let failed = || SinkError::lake("read the rejects");
+        // The number is of the same list as the results. A retry that commits later takes this number.
+        let retries = self.ledger.retries().map_err(failed())?;
+        let next = retries.len() as u64 + 1;
         let mut known = Known::new();
-        for retry in self.ledger.retries().map_err(failed())? {
+        for retry in retries {
             known.extend(retry.resolved.into_iter().map(|one| ((one.log, one.sequence), one.reason)));
         }
         let mut rejects = self.all_rejects().map_err(failed())?;
@@ -37,7 +56,7 @@ impl ParquetSink {
             None => true,
         });
         rejects.sort_by_key(|reject| (reject.log, reject.sequence));
-        Ok(rejects)
+        Ok(OpenRejects { rejects, next })
     }
 
     fn all_rejects(&mut self) -> Result<Vec<FileReject>, LakeError> {
@@ -58,48 +77,82 @@ impl ParquetSink {
         Ok(rejects)
     }
 
-    /// Tries each reject once, [`RETRIED_AT_ONCE`] in one step.
+    /// Tries each reject once, [`RETRIED_AT_ONCE`] in one step. Begins again after a step of another retry,
+    /// which may have changed the rejects.
     pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         let mut retried = Retried::default();
-        self.finish_retry(read)?;
-        let rejects = self.open_rejects()?;
+        loop {
+            let OpenRejects { rejects, next } = self.open_rejects()?;
+            let load = LoadName::Retry { number: next };
+            if let Some(plan) = self.ledger.plan(load).map_err(SinkError::lake("read a retry"))? {
+                self.finish_retry(load, &plan, rejects, read)?;
+                continue;
+            }
+            retried.kept = 0;
+            if self.retry_open(next, &rejects, read, &mut retried)? {
+                return Ok(retried);
+            }
+        }
+    }
+
+    /// Tries rejects by the retries `next` and later. Returns false if another retry took one of these
+    /// numbers.
+    fn retry_open(
+        &mut self,
+        mut next: u64,
+        rejects: &[FileReject],
+        read: &ReadItem<'_>,
+        retried: &mut Retried,
+    ) -> Result<bool, SinkError> {
         let at_once = usize::try_from(RETRIED_AT_ONCE).unwrap_or(usize::MAX);
         for some in rejects.chunks(at_once) {
-            let fates = self.try_again(some, read, None)?;
-            fates.into_iter().for_each(|fate| retried.count(fate));
+            let load = LoadName::Retry { number: next };
+            let tried = self.try_again(load, some, read, false)?;
+            if !tried.plan.resolved.is_empty() {
+                let decided = self.ledger.decide(load, &tried.plan);
+                if !decided.map_err(SinkError::lake("commit a retry"))? || !self.commit_retry(load, &tried)? {
+                    return Ok(false);
+                }
+                next += 1;
+            }
+            tried.fates.into_iter().for_each(|fate| retried.count(fate));
         }
-        Ok(retried)
+        Ok(true)
     }
 
     /// Finishes a retry that has a plan and no commit.
-    fn finish_retry(&mut self, read: &ReadItem<'_>) -> Result<(), SinkError> {
-        let failed = || SinkError::lake("read a retry");
-        let load = self.ledger.next_retry().map_err(failed())?;
-        let Some(plan) = self.ledger.plan(load).map_err(failed())? else { return Ok(()) };
-        let is_planned = |reject: &FileReject| {
+    fn finish_retry(
+        &mut self,
+        load: LoadName,
+        plan: &Plan,
+        mut rejects: Vec<FileReject>,
+        read: &ReadItem<'_>,
+    ) -> Result<(), SinkError> {
+        rejects.retain(|reject| {
             let log = id_of(reject).to_string();
             plan.resolved.iter().any(|one| one.sequence == reject.sequence && one.log == log)
-        };
-        let mut rejects = self.open_rejects()?;
-        rejects.retain(is_planned);
-        self.try_again(&rejects, read, Some(&plan)).map(drop)
+        });
+        let tried = self.try_again(load, &rejects, read, true)?;
+        let same = self.ledger.check_same(load, plan, &tried.plan);
+        same.map_err(SinkError::lake("finish a retry"))?;
+        self.commit_retry(load, &tried).map(drop)
     }
 
+    /// Makes the files of a retry. Without a plan, it leaves out rejects that stay as they are.
     fn try_again(
         &mut self,
+        load: LoadName,
         rejects: &[FileReject],
         read: &ReadItem<'_>,
-        planned: Option<&Plan>,
-    ) -> Result<Vec<Fate>, SinkError> {
-        let failed = || SinkError::lake("retry rejects");
-        let load = self.ledger.next_retry().map_err(failed())?;
+        is_planned: bool,
+    ) -> Result<Tried, SinkError> {
         let mut writers = self.writers()?;
         let (mut resolved, mut fates, mut digest) = (Vec::new(), Vec::new(), RecordDigest::default());
         for reject in rejects {
             let tried = self.row(&mut writers, reject, read)?;
             fates.push(if tried.is_ok() { Fate::Loaded } else { Fate::Kept });
             let reason = tried.err();
-            if planned.is_none() && reason.as_ref() == Some(&reject.reason) {
+            if !is_planned && reason.as_ref() == Some(&reject.reason) {
                 continue;
             }
             digest.text(&format!("{} {} {reason:?}", id_of(reject), reject.sequence));
@@ -110,34 +163,23 @@ impl ParquetSink {
                 reason,
             });
         }
-        if resolved.is_empty() {
-            return Ok(fates);
-        }
         let mut plan = Plan::new(Position { last: Sequence(0), chain: None }, Streams::All);
         plan.digest = digest.finish();
-        let made = writers.finish(load, Sequence(0), &plan.digest).map_err(failed())?;
+        let made = writers.finish(load, Sequence(0), &plan.digest);
+        let made = made.map_err(SinkError::lake("retry rejects"))?;
         (plan.files, plan.resolved) = (made.planned(), resolved);
-        self.commit_retry(load, &plan, planned, &made)?;
-        Ok(fates)
+        Ok(Tried { fates, plan, made, _writers: writers })
     }
 
-    fn commit_retry(
-        &mut self,
-        load: LoadName,
-        plan: &Plan,
-        planned: Option<&Plan>,
-        made: &MadeFiles,
-    ) -> Result<(), SinkError> {
+    /// Brings the rows of a decided retry into the lake. Returns false if another retry did so.
+    fn commit_retry(&mut self, load: LoadName, tried: &Tried) -> Result<bool, SinkError> {
         let failed = || SinkError::lake("commit a retry");
-        if let Some(planned) = planned {
-            self.ledger.check_same(load, planned, plan).map_err(failed())?;
-        } else if !self.ledger.decide(load, plan).map_err(failed())? {
-            let name = format!("{load:?}");
-            let reason = "another retry runs: wait for its end".to_owned();
-            return Err(failed()(LakeError::Differs { name, reason }));
+        if self.ledger.is_committed(load).map_err(failed())? {
+            return Ok(false);
         }
-        self.publish(load, plan, made)?;
-        self.ledger.commit(load, plan, made.bytes()).map_err(failed())
+        self.publish(load, &tried.plan, &tried.made)?;
+        self.ledger.commit(load, &tried.plan, tried.made.bytes()).map_err(failed())?;
+        Ok(true)
     }
 
     /// Adds the row of a reject. The inner error is the reason why there is none.

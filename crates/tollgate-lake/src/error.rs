@@ -55,6 +55,21 @@ pub enum LakeError {
         /// The difference.
         reason: String,
     },
+    /// A plan can neither be finished nor given up, because the lake has a part of its files.
+    #[error(
+        "plan {name} can neither be finished nor given up: the lake has {}, and lacks {}. Move the first ones \
+         away, then try again",
+        there.join(", "),
+        absent.join(", ")
+    )]
+    Partly {
+        /// Name of the plan.
+        name: String,
+        /// The files that the lake has.
+        there: Vec<String>,
+        /// The files that it lacks.
+        absent: Vec<String>,
+    },
     /// A plan, a commit or a file of metadata cannot be read.
     #[error("{name} of the lake cannot be read: {reason}")]
     Text {

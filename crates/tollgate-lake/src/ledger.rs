@@ -141,6 +141,11 @@ impl Ledger {
         read(name, &text)
     }
 
+    /// Returns the name of the plan of a load.
+    pub fn name_of_plan(&self, load: LoadName) -> String {
+        self.names.plan(load)
+    }
+
     /// Returns the plan of a load, if there is one.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! | [`plan`] | which records a load has, and which files: created once, never changed |
 //! | [`place`], [`folder`] | a folder or a store: files and short texts that are created once |
 //! | [`ledger`] | plans and commits of one sink: the position and the counts of each log |
+//! | [`brought`] | which files of a decided load are in the lake |
 //! | [`names`] | the names of all files |
 //! | [`read`] | reads rejects and the stamps of files |
 //! | [`iceberg`] | tables of Iceberg: the files of a load in one commit of each table |
@@ -21,6 +22,7 @@
 //!
 //! Absent here: sinks, the loader, object stores. The crate above connects them.
 
+mod brought;
 mod error;
 mod folder;
 mod ledger;
@@ -48,10 +50,11 @@ mod writer;
 #[cfg(feature = "parquet")]
 mod writers;
 
+pub use brought::Brought;
 pub use error::LakeError;
 pub use folder::FolderPlace;
 pub use ledger::{Ledger, LedgerLog};
-pub use names::{GAPS, LoadName, REJECTS, day_of};
+pub use names::{GAPS, LoadName, REJECTS, day_of, table_folder};
 pub use partition::Partition;
 pub use place::{Created, FileStamp, Place};
 pub use plan::{Commit, Counts, GapText, Plan, PlannedFile, RecordDigest, Resolved, Streams, total_rows};

@@ -182,8 +182,7 @@ fn number(sequence: Sequence) -> String {
 }
 
 /// Returns the name of the folder of a table.
-#[cfg(feature = "parquet")]
-pub(crate) fn table_folder(table: &str) -> String {
+pub fn table_folder(table: &str) -> String {
     escaped(table)
 }
 

@@ -48,5 +48,5 @@ pub use settled::Settled;
 pub use sweep::Swept;
 pub use tables::{FileFacts, TableOptions, Tables};
 pub use types::{FieldId, FieldIds, TableColumn};
-pub(crate) use warehouse::folder_of;
+pub use warehouse::folder_of;
 pub use warehouse::{FoundObject, Objects};

@@ -273,6 +273,21 @@ impl Tables {
         Err(busy(&name))
     }
 
+    /// Returns whether a table has the files of a load that is not settled.
+    ///
+    /// # Errors
+    /// The catalog or the warehouse does not answer, or the table has a part of the records.
+    pub fn has_load(&mut self, table: &str, load: LoadName, plan: &Plan) -> Result<bool, LakeError> {
+        let name = self.table(table);
+        let load = FencedLoad::new(&self.options.sink, load, plan);
+        let Some(Loaded { table, .. }) = self.load_noted(&name)? else { return Ok(false) };
+        match load.check(table.metadata.property(&load.key)) {
+            Fence::Free => Ok(false),
+            Fence::Passed => Ok(true),
+            Fence::Other(position) => Err(decided_otherwise(&name, &load, &position)),
+        }
+    }
+
     /// Returns the properties of loads that are settled, if there are many. The property `own` stays.
     fn settled_keys(
         &self,

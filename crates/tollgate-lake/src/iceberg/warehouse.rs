@@ -63,7 +63,7 @@ pub(super) fn needed(objects: &dyn Objects, name: &str) -> Result<Vec<u8>, LakeE
 }
 
 /// Returns the name of the folder of a table.
-pub(crate) fn folder_of(namespace: &str, table: &str) -> String {
+pub fn folder_of(namespace: &str, table: &str) -> String {
     format!("{}/{}", table_folder(namespace), table_folder(table))
 }
 

@@ -9,6 +9,8 @@
 mod chunk;
 #[cfg(feature = "lake")]
 mod contract;
+#[cfg(feature = "lake")]
+mod decided;
 mod leases;
 mod options;
 #[cfg(feature = "lake")]

@@ -245,7 +245,7 @@ fn the_key_of_a_row_is_a_column_and_retries_stay() {
     assert_ne!(keys[1], keys[2]);
 }
 
-fn copy(from: &std::path::Path, to: &std::path::Path) {
+pub(crate) fn copy(from: &std::path::Path, to: &std::path::Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());

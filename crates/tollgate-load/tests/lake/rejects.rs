@@ -1,10 +1,14 @@
 //! Rejects are rows of a table of their own. A retry adds files, and changes none.
 
 use std::cell::Cell;
+use std::fs;
 
-use tollgate_load::{ItemRow, SinkOptions};
-use tollgate_log::{Level, SchemaId, Value};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use tollgate_load::{ItemRow, Retried, SinkOptions};
+use tollgate_log::{Level, SchemaId, Value, join_chain};
 
+use crate::files::copy;
 use crate::iceberg;
 use crate::logs::{self, add, hand_over, visits};
 use crate::site::{Site, int, text};
@@ -142,4 +146,80 @@ fn retry_during_a_retry(site: &Site, is_other_plan: bool) {
     let retried = sink_of(site).retry_rejects(&outer).unwrap();
     check_rows(site, 700);
     assert_eq!((retried.loaded, retried.kept), (if is_other_plan { 350 } else { 0 }, 0));
+}
+
+/// Retries the rejects of a site with the numbers as rows.
+fn retry_all(site: &Site) -> Result<Retried, String> {
+    let retried = sink_of(site).retry_rejects(&|_: &str, item: &[u8]| Ok(row_of(item)));
+    retried.map_err(|error| join_chain(&error))
+}
+
+/// What a retry that ended before its commit left.
+#[derive(Clone, Copy, PartialEq)]
+enum Left {
+    Plan,
+    PlanAndFiles,
+}
+
+/// Leaves the plan of a retry of four rejects and of one that is deleted.
+fn leave_plan(site: &Site, left: Left, change: impl FnOnce(&mut Json)) {
+    let (before, root) = (TempDir::new().unwrap(), site.folder.path());
+    copy(root, before.path());
+    assert_eq!(retry_all(site).unwrap().loaded, 4);
+    let folder = site.lake().join("_tollgate/lake/retry");
+    let plan = folder.join("00000000000000000001.plan");
+    let mut text: Json = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+    let mut deleted = text["resolved"][0].clone();
+    deleted["sequence"] = json!(999);
+    text["resolved"].as_array_mut().unwrap().push(deleted);
+    change(&mut text);
+    match left {
+        Left::Plan => {
+            fs::remove_dir_all(site.lake()).unwrap();
+            copy(before.path(), root);
+            fs::create_dir_all(&folder).unwrap();
+        }
+        Left::PlanAndFiles => fs::remove_file(plan.with_extension("commit")).unwrap(),
+    }
+    fs::write(plan, text.to_string()).unwrap();
+}
+
+#[test]
+fn a_retry_whose_rejects_are_deleted_is_given_up_if_the_lake_has_nothing_of_it() {
+    for site in [Site::new(), iceberg::site()] {
+        let site = written_rejects(site, 4);
+        leave_plan(&site, Left::Plan, |_| ());
+        assert_eq!(retry_all(&site).unwrap(), Retried { loaded: 4, duplicates: 0, kept: 0 });
+        check_rows(&site, 4);
+        assert!(site.files("visits")[0].ends_with("/retry-2.parquet"), "{:?}", site.files("visits"));
+        assert_eq!(retry_all(&site).unwrap(), Retried::default());
+    }
+}
+
+#[test]
+fn a_retry_whose_rejects_are_deleted_ends_if_the_lake_has_all_of_it() {
+    for site in [Site::new(), iceberg::site()] {
+        let site = written_rejects(site, 4);
+        leave_plan(&site, Left::PlanAndFiles, |_| ());
+        let files = site.files("visits");
+        retry_all(&site).unwrap();
+        assert_eq!((site.files("visits"), site.rows("visits").len()), (files, 4));
+        assert_eq!(retry_all(&site).unwrap(), Retried::default());
+    }
+}
+
+#[test]
+fn a_retry_whose_rejects_are_deleted_names_the_files_to_move_if_the_lake_has_a_part_of_it() {
+    let site = written_rejects(Site::new(), 4);
+    let absent = "visits/day=1999-01-01/retry-1.parquet";
+    leave_plan(&site, Left::PlanAndFiles, |plan| {
+        plan["files"].as_array_mut().unwrap().push(json!({"name": absent, "rows": 1}));
+    });
+    let there = site.files("visits").remove(0);
+    let error = retry_all(&site).unwrap_err();
+    let expected = format!("the lake has {there}, and lacks {absent}. Move the first ones away");
+    assert!(error.contains(&expected), "{error}");
+    fs::rename(site.lake().join(there), site.folder.path().join("aside")).unwrap();
+    assert_eq!(retry_all(&site).unwrap().loaded, 4);
+    check_rows(&site, 4);
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_lake::iceberg::{
     Catalog, FileCatalog, FileFacts, FolderObjects, Locations, Objects, Swept, TableOptions, Tables,
+    folder_of,
 };
 use tollgate_lake::{
     GAPS, LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_gaps,
@@ -110,6 +111,21 @@ impl LakeTables {
         ledger: &mut Ledger,
     ) -> Result<(), LakeError> {
         self.tables.append(load, plan, files, ledger)
+    }
+
+    /// Returns whether a table has the files of a load that is not committed.
+    pub(in crate::sink) fn has_load(
+        &mut self,
+        table: &str,
+        load: LoadName,
+        plan: &Plan,
+    ) -> Result<bool, LakeError> {
+        self.tables.has_load(table, load, plan)
+    }
+
+    /// Returns the name of the folder of a table in the warehouse.
+    pub(in crate::sink) fn folder(&self, table: &str) -> String {
+        folder_of(&self.options.namespace, table)
     }
 
     /// Returns the names of the files of a table.

@@ -120,7 +120,8 @@ impl ParquetSink {
         Ok(true)
     }
 
-    /// Finishes a retry that has a plan and no commit.
+    /// Finishes a retry that has a plan and no commit. If some of its rejects are deleted, it cannot be
+    /// repeated: then it ends with what the lake has of it.
     fn finish_retry(
         &mut self,
         load: LoadName,
@@ -132,6 +133,10 @@ impl ParquetSink {
             let log = id_of(reject).to_string();
             plan.resolved.iter().any(|one| one.sequence == reject.sequence && one.log == log)
         });
+        if rejects.len() < plan.resolved.len() {
+            let settled = self.settle_retry(load, plan);
+            return settled.map(drop).map_err(SinkError::lake("end a retry whose rejects are deleted"));
+        }
         let tried = self.try_again(load, &rejects, read, true)?;
         let same = self.ledger.check_same(load, plan, &tried.plan);
         same.map_err(SinkError::lake("finish a retry"))?;

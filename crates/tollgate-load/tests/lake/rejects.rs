@@ -202,7 +202,8 @@ fn a_retry_whose_rejects_are_deleted_ends_if_the_lake_has_all_of_it() {
         let site = written_rejects(site, 4);
         leave_plan(&site, Left::PlanAndFiles, |_| ());
         let files = site.files("visits");
-        retry_all(&site).unwrap();
+        // The number has the reject that is deleted too.
+        assert_eq!(retry_all(&site).unwrap(), Retried { loaded: 5, duplicates: 0, kept: 0 });
         assert_eq!((site.files("visits"), site.rows("visits").len()), (files, 4));
         assert_eq!(retry_all(&site).unwrap(), Retried::default());
     }
@@ -222,4 +223,20 @@ fn a_retry_whose_rejects_are_deleted_names_the_files_to_move_if_the_lake_has_a_p
     fs::rename(site.lake().join(there), site.folder.path().join("aside")).unwrap();
     assert_eq!(retry_all(&site).unwrap().loaded, 4);
     check_rows(&site, 4);
+}
+
+#[test]
+fn a_retry_counts_the_rows_of_the_retry_that_it_finishes() {
+    for site in [Site::new(), iceberg::site()] {
+        let site = written_rejects(site, 4);
+        let read =
+            |_: &str, item: &[u8]| if item == b"3" { Err("n is 3".to_owned()) } else { Ok(row_of(item)) };
+        assert_eq!(sink_of(&site).retry_rejects(&read).unwrap().loaded, 3);
+        let commit = site.lake().join("_tollgate/lake/retry/00000000000000000001.commit");
+        fs::remove_file(commit).unwrap();
+        // This retry has the same reason, so it repeats the plan.
+        let retried = sink_of(&site).retry_rejects(&read).unwrap();
+        assert_eq!((retried.loaded, retried.kept), (3, 1));
+        assert_eq!(site.rows("visits").len(), 3);
+    }
 }

@@ -85,7 +85,7 @@ impl ParquetSink {
             let OpenRejects { rejects, next } = self.open_rejects()?;
             let load = LoadName::Retry { number: next };
             if let Some(plan) = self.ledger.plan(load).map_err(SinkError::lake("read a retry"))? {
-                self.finish_retry(load, &plan, rejects, read)?;
+                retried.loaded += self.finish_retry(load, &plan, rejects, read)?;
                 continue;
             }
             retried.kept = 0;
@@ -121,26 +121,28 @@ impl ParquetSink {
     }
 
     /// Finishes a retry that has a plan and no commit. If some of its rejects are deleted, it cannot be
-    /// repeated: then it ends with what the lake has of it.
+    /// repeated: then it ends with what the lake has of it. Returns the number of
+    /// rejects that became rows, unless another retry did the same.
     fn finish_retry(
         &mut self,
         load: LoadName,
         plan: &Plan,
         mut rejects: Vec<FileReject>,
         read: &ReadItem<'_>,
-    ) -> Result<(), SinkError> {
+    ) -> Result<u64, SinkError> {
         rejects.retain(|reject| {
             let log = id_of(reject).to_string();
             plan.resolved.iter().any(|one| one.sequence == reject.sequence && one.log == log)
         });
         if rejects.len() < plan.resolved.len() {
             let settled = self.settle_retry(load, plan);
-            return settled.map(drop).map_err(SinkError::lake("end a retry whose rejects are deleted"));
+            let settled = settled.map_err(SinkError::lake("end a retry whose rejects are deleted"))?;
+            return Ok(rows_of(&settled));
         }
         let tried = self.try_again(load, &rejects, read, true)?;
         let same = self.ledger.check_same(load, plan, &tried.plan);
         same.map_err(SinkError::lake("finish a retry"))?;
-        self.commit_retry(load, &tried).map(drop)
+        Ok(if self.commit_retry(load, &tried)? { rows_of(plan) } else { 0 })
     }
 
     /// Makes the files of a retry. Without a plan, it leaves out rejects that stay as they are.
@@ -268,6 +270,11 @@ impl Fill<'_> {
             (_, Some((_, json))) => with_value((&column.name, column.kind), json, next)?,
         }
     }
+}
+
+/// Returns the number of rejects that become rows by a retry.
+fn rows_of(plan: &Plan) -> u64 {
+    plan.resolved.iter().filter(|one| one.reason.is_none()).count() as u64
 }
 
 fn find<'s>(schema: &'s Schema, name: &str) -> Option<&'s Column> {

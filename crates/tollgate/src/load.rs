@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tollgate_load::{ItemRow, LoadState, LoadStatus, LoadWatch, Loader, skip};
-use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, log_ids, segments};
+use tollgate_load::{ItemRow, LoadState, LoadStatus, LoadWatch, Loader, Retried, skip};
+use tollgate_log::{DiskStorage, LogId, SegmentState, Sequence, Storage, join_chain, log_ids, segments};
 use tollgate_server::ItemReader;
 use tollgate_ship::Spool;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
     let sinks = config.chosen(command.sink.as_deref())?;
     if command.retry_rejects {
-        return retry_rejects(sinks, &ItemReader::new(&config.server.streams));
+        return Ok(retry_rejects(sinks, &ItemReader::new(&config.server.streams)));
     }
     if let Some(words) = &command.skip {
         return skip_records(&config.log.dir, sinks, words);
@@ -179,8 +179,8 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> OnceE
     OnceEnd::of(is_done)
 }
 
-/// Tries the rejects of each sink again.
-fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> anyhow::Result<ExitCode> {
+/// Tries the rejects of each sink again. A failure of one sink does not stop the others.
+fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> ExitCode {
     let read = |stream: &str, item: &[u8]| {
         let mut row = ItemRow::default();
         if let Some((key, window)) =
@@ -190,17 +190,27 @@ fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> anyhow::Result<Ex
         }
         Ok(row)
     };
+    let mut code = ExitCode::SUCCESS;
     for sink in sinks {
         let name = sink.name();
-        let retried = sink.options.retry_rejects(&read).with_context(|| format!("sink {name}"))?;
-        let loaded = counted(retried.loaded, "reject");
-        let duplicates = match retried.duplicates {
-            0 => String::new(),
-            duplicates => format!("{duplicates} are duplicates of rows, "),
-        };
-        note(&format!("sink {name}: {loaded} became rows, {duplicates}{} remain rejects", retried.kept));
+        match sink.options.retry_rejects(&read) {
+            Ok(retried) => note(&format!("sink {name}: {}", told(retried))),
+            Err(error) => {
+                problem(&format!("sink {name}: {}", join_chain(&error)));
+                code = ExitCode::FAILURE;
+            }
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    code
+}
+
+fn told(retried: Retried) -> String {
+    let loaded = counted(retried.loaded, "reject");
+    let duplicates = match retried.duplicates {
+        0 => String::new(),
+        duplicates => format!("{duplicates} are duplicates of rows, "),
+    };
+    format!("{loaded} became rows, {duplicates}{} remain rejects", retried.kept)
 }
 
 /// Makes each sink skip the next records of a log.

@@ -140,6 +140,19 @@ fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64
     assert_eq!(sum.split_whitespace().collect::<Vec<_>>(), ["all", "a", "20", "0", "20", "0", "0", "0", "0"]);
 }
 
+#[test]
+fn a_sink_that_fails_does_not_keep_the_rejects_of_other_sinks() {
+    let app = app("[sink.broken]\nsqlite = \"broken.sqlite\"\n[sink.other]\nsqlite = \"other.sqlite\"\n");
+    fs::write(app.path().join("broken.sqlite"), "no database").unwrap();
+    let output = app.run(&["load", "--retry-rejects"]);
+    let told = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("sink broken: cannot "), "{told}");
+    for sink in ["main", "other"] {
+        assert!(told.contains(&format!("sink {sink}: 0 rejects became rows, 0 remain rejects")), "{told}");
+    }
+}
+
 /// A change of the table: it refuses odd numbers, or allows them again.
 enum Change {
     Refuse,

@@ -5,20 +5,31 @@ use crate::ledger::Ledger;
 use crate::place::FileStamp;
 use crate::plan::{Plan, PlannedFile};
 
-/// Which of the files of a decided load are in the lake.
+/// Which of the files of a decided load are in the lake, or which of its tables have the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Brought {
     /// None of them.
     Nothing,
-    /// Some of them, by their names.
+    /// Some of them, by name.
     Part {
-        /// The files that the lake has.
+        /// The ones that the lake has.
         there: Vec<String>,
-        /// The files that it lacks.
+        /// The ones that it lacks.
         absent: Vec<String>,
     },
     /// All of them.
     All,
+}
+
+impl Brought {
+    /// Returns the state of a load of which the lake has some files, or tables, and lacks others.
+    pub fn new(there: Vec<String>, absent: Vec<String>) -> Self {
+        match (there.is_empty(), absent.is_empty()) {
+            (true, _) => Self::Nothing,
+            (false, true) => Self::All,
+            (false, false) => Self::Part { there, absent },
+        }
+    }
 }
 
 impl Ledger {
@@ -32,11 +43,7 @@ impl Ledger {
             let names = if self.has(plan, file)? { &mut there } else { &mut absent };
             names.push(file.name.clone());
         }
-        Ok(match (there.is_empty(), absent.is_empty()) {
-            (true, _) => Brought::Nothing,
-            (false, true) => Brought::All,
-            (false, false) => Brought::Part { there, absent },
-        })
+        Ok(Brought::new(there, absent))
     }
 
     fn has(&self, plan: &Plan, file: &PlannedFile) -> Result<bool, LakeError> {

@@ -57,8 +57,8 @@ pub enum LakeError {
     },
     /// A plan can neither be finished nor given up, because the lake has a part of its files.
     #[error(
-        "plan {name} can neither be finished nor given up: the lake has {}, and lacks {}. Move the first ones \
-         away, then try again",
+        "plan {name} can neither be finished nor given up: the lake has {}, and lacks {}. {remedy}, then try \
+         again",
         there.join(", "),
         absent.join(", ")
     )]
@@ -69,6 +69,22 @@ pub enum LakeError {
         there: Vec<String>,
         /// The files that it lacks.
         absent: Vec<String>,
+        /// What makes it lack all of them.
+        remedy: String,
+    },
+    /// A plan has records that cannot be read any more.
+    #[error("plan {name} has records {first}-{last}, which cannot be read any more ({reason}): {remedy}")]
+    Unreadable {
+        /// Name of the plan.
+        name: String,
+        /// First record that cannot be read.
+        first: u64,
+        /// Last record that cannot be read.
+        last: u64,
+        /// Why they cannot be read.
+        reason: String,
+        /// What ends the error.
+        remedy: String,
     },
     /// A plan, a commit or a file of metadata cannot be read.
     #[error("{name} of the lake cannot be read: {reason}")]

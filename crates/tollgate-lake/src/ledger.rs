@@ -306,10 +306,14 @@ impl Ledger {
     /// Checks that a load gives what its plan says.
     ///
     /// # Errors
-    /// `Differs` with the first difference.
+    /// `Unreadable` if records of the plan cannot be read any more. `Differs` with any other difference.
     pub fn check_same(&self, load: LoadName, plan: &Plan, made: &Plan) -> Result<(), LakeError> {
-        let reason = if plan.last != made.last || plan.chain != made.chain {
+        let reason = if plan.last != made.last {
             format!("it ends with record {}, the plan with {}", made.last, plan.last)
+        } else if let Some(gap) = made.gaps.iter().find(|gap| !plan.gaps.iter().any(|of| of.covers(gap))) {
+            return Err(self.unreadable(load, plan, gap));
+        } else if plan.chain != made.chain {
+            "its last batch has another checksum".to_owned()
         } else if plan.files != made.files {
             format!("it has {} files, {:?}, the plan has {:?}", made.files.len(), made.files, plan.files)
         } else if plan.digest != made.digest {
@@ -320,6 +324,19 @@ impl Ledger {
             return Ok(());
         };
         Err(LakeError::Differs { name: self.names.plan(load), reason })
+    }
+
+    fn unreadable(&self, load: LoadName, plan: &Plan, gap: &GapText) -> LakeError {
+        let mut remedy = "put their segment back from a copy".to_owned();
+        if let LoadName::Next { log, first } = load {
+            let last = plan.last;
+            remedy.push_str(&format!(
+                ". If there is none, stop the loaders of the sink, and give the load up: `tollgate load --skip \
+                 {log} {first}-{last}`"
+            ));
+        }
+        let (name, reason) = (self.names.plan(load), gap.reason.clone());
+        LakeError::Unreadable { name, first: gap.first, last: gap.last, reason, remedy }
     }
 
     /// Decides a load. Returns false if another loader decided it otherwise.

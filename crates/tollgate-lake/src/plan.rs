@@ -74,6 +74,11 @@ impl GapText {
         Gap { first: Sequence(self.first), last: Sequence(self.last), reason: self.reason.clone() }
     }
 
+    /// Returns whether the gap has all records of another one.
+    pub const fn covers(&self, other: &Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
     /// Returns whether the gap has this record.
     pub const fn has(&self, sequence: Sequence) -> bool {
         self.first <= sequence.0 && sequence.0 <= self.last

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_log::Sequence;
+use tollgate_log::{LogId, Sequence};
 use tollgate_value::Date;
 
 use super::catalog::{Catalog, CatalogTable, TableName};
@@ -271,6 +271,11 @@ impl Tables {
             }
         }
         Err(busy(&name))
+    }
+
+    /// Returns the property of tables that has the position of a log.
+    pub fn position_of(&self, log: LogId) -> String {
+        format!("{}{log}", positions_of(&self.options.sink))
     }
 
     /// Returns whether a table has the files of a load that is not settled.

@@ -10,7 +10,7 @@ use tollgate_log::{Cursor, CursorStep, Gap, LogError, LogId, Position, Sequence,
 
 use super::follow::{end_of_log, reach_of_sealed};
 use crate::error::SinkError;
-use crate::sink::{Sink, SinkOptions};
+use crate::sink::{Decided, Sink, SinkOptions};
 
 /// Reason of a gap whose records could not be read. If they become readable, they are loaded.
 pub(super) const SKIPPED: &str = "skipped by command";
@@ -96,13 +96,42 @@ pub fn skip(
         return Err(SkipError::NotNext { log, first, last, next: next.max(Sequence::FIRST) });
     }
     check_end(storage, dir, log, last)?;
-    let is_readable = is_readable(storage, dir, log, first, last)?;
-    let reason = if is_readable { SKIPPED_READABLE } else { SKIPPED };
-    let noted = note(&mut *sink, log, position, &Gap { first, last, reason: reason.to_owned() });
-    if noted.is_err() {
+    let readable = readable(storage, dir, log, first, last)?;
+    let skipped = skip_next(&mut *sink, log, position, (first, last), readable);
+    if skipped.is_err() {
         sink.rollback();
     }
-    Ok(noted?)
+    skipped
+}
+
+/// Makes the next records of a log a gap. An earlier try may have decided a load of them.
+fn skip_next(
+    sink: &mut dyn Sink,
+    log: LogId,
+    position: Option<Position>,
+    (first, last): (Sequence, Sequence),
+    readable: Readable,
+) -> Result<(), SkipError> {
+    sink.begin(log, position)?;
+    let reason = match (sink.replace_decided()?, readable) {
+        (Decided::Committed, _) => {
+            let next = sink.position(log)?.map_or(Sequence::FIRST, |position| position.last.after(1));
+            return Err(SkipError::NotNext { log, first, last, next });
+        }
+        // The damage is the reason for the command. The records of the load that can be read are wanted.
+        (Decided::Replaced, Readable::Part) | (_, Readable::None) => SKIPPED,
+        (_, Readable::Part | Readable::All) => SKIPPED_READABLE,
+    };
+    sink.gap(&Gap { first, last, reason: reason.to_owned() })?;
+    Ok(sink.commit(Position { last, chain: None }).map(drop)?)
+}
+
+/// Which of the records of a command can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readable {
+    None,
+    Part,
+    All,
 }
 
 /// Checks that the log contains the record `last`. If the folder of the log is missing, the log is assumed to
@@ -118,28 +147,37 @@ fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence)
     }
 }
 
-/// Returns whether any of the records can be read.
-fn is_readable(
+/// Returns which of the records can be read.
+fn readable(
     storage: &Arc<dyn Storage>,
     dir: &Path,
     log: LogId,
     first: Sequence,
     last: Sequence,
-) -> Result<bool, SkipError> {
+) -> Result<Readable, SkipError> {
     let before = Position { last: first.before(), chain: None };
     let mut cursor = Cursor::new(storage.clone(), dir, log, Some(before));
-    let mut is_readable = false;
+    let (mut any, mut all) = (false, true);
     loop {
         match cursor.step(Some(last)) {
             Ok(CursorStep::Batch(batch)) if batch.end().last > last => {
                 let (batch_first, batch_last) = (batch.first(), batch.end().last);
                 return Err(SkipError::InsideBatch { last, batch_first, batch_last });
             }
-            Ok(CursorStep::Batch(_)) => is_readable = true,
-            Ok(CursorStep::Gap(_)) => {}
-            Ok(CursorStep::CaughtUp) | Err(_) => return Ok(is_readable),
+            Ok(CursorStep::Batch(_)) => any = true,
+            Ok(CursorStep::Gap(_)) => all = false,
+            Ok(CursorStep::CaughtUp) => break,
+            Err(_) => {
+                all = false;
+                break;
+            }
         }
     }
+    Ok(match (any, all) {
+        (false, _) => Readable::None,
+        (true, false) => Readable::Part,
+        (true, true) => Readable::All,
+    })
 }
 
 /// Makes the next records of a log a gap.

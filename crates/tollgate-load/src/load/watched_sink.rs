@@ -8,7 +8,9 @@ use tollgate_queue::TopicCopies;
 
 use super::calls::SinkCalls;
 use crate::error::SinkError;
-use crate::sink::{LoadExtent, LostTable, PlannedLoad, ReadItem, Retried, Sink, StreamTallies, Taken, Tally};
+use crate::sink::{
+    Decided, LoadExtent, LostTable, PlannedLoad, ReadItem, Retried, Sink, StreamTallies, Taken, Tally,
+};
 
 /// A sink with noted calls.
 pub(super) struct WatchedSink {
@@ -36,6 +38,7 @@ impl Sink for WatchedSink {
         fn planned(
             &mut self, log: LogId, expected: Option<Position>, taken: &Taken
         ) -> Result<Option<PlannedLoad>, SinkError>;
+        fn replace_decided(&mut self) -> Result<Decided, SinkError>;
         fn is_enrolled(&mut self) -> Result<bool, SinkError>;
         fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError>;
         fn position(&mut self, log: LogId) -> Result<Option<Position>, SinkError>;

@@ -41,6 +41,17 @@ pub struct PlannedLoad {
     pub taken: Taken,
 }
 
+/// What became of a load that an earlier try decided, and did not commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// There is none.
+    Nothing,
+    /// All its files were in the sink, so it is committed now.
+    Committed,
+    /// The sink has nothing of it. The open load replaces it.
+    Replaced,
+}
+
 /// A database that rows are loaded into.
 ///
 /// # Keys
@@ -92,6 +103,16 @@ pub trait Sink: Send {
     ) -> Result<Option<PlannedLoad>, SinkError> {
         let _ = (log, expected, taken);
         Ok(None)
+    }
+
+    /// Makes the open load replace a load with the same first record that an earlier try decided, and did not
+    /// commit. Only a command of an operator may call this, while no loader of the sink runs: another loader
+    /// could still commit the decided load.
+    ///
+    /// # Errors
+    /// The database fails, or has a part of the decided load.
+    fn replace_decided(&mut self) -> Result<Decided, SinkError> {
+        Ok(Decided::Nothing)
     }
 
     /// Returns whether the database has seen the sink of this name before.

@@ -26,7 +26,7 @@ mod tally;
 mod write_rules;
 
 pub(crate) use accounts::LogCounts;
-pub(crate) use contract::TopicSink;
+pub(crate) use contract::{Decided, TopicSink};
 pub use contract::{LoadExtent, PlannedLoad, Sink};
 pub use declared::DeclaredStreams;
 pub use duplicates::Duplicates;

@@ -1,9 +1,14 @@
 //! Records that cannot be read become a gap, and a file of their own when they are found again.
 
 use std::fs;
+use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use tollgate_load::{Audit, SkipError};
+use tollgate_log::{DiskStorage, LogId, Sequence, Storage};
 
+use crate::files::copy;
 use crate::iceberg;
 use crate::site::{Site, int, text};
 use crate::tables;
@@ -87,17 +92,97 @@ fn records_that_an_operator_skips_are_given_up() {
     skip(&iceberg::site());
 }
 
+fn skip_records(site: &Site, log: LogId, range: (Sequence, Sequence)) -> Result<(), SkipError> {
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    tollgate_load::skip(&storage, &site.dir(), &site.sink(), log, range)
+}
+
 fn skip(site: &Site) {
     let log = site.write(600);
     let hidden = site.segments(log)[2].clone();
     fs::remove_file(&hidden).unwrap();
     let missing = site.load().missing;
     let gap = site.audit().gaps.remove(0);
-    let storage: std::sync::Arc<dyn tollgate_log::Storage> = std::sync::Arc::new(tollgate_log::DiskStorage);
-    tollgate_load::skip(&storage, &site.dir(), &site.sink(), log, (gap.first, gap.last)).unwrap();
+    skip_records(site, log, (gap.first, gap.last)).unwrap();
     let rows = site.audit().rows;
     let given_up: u64 = rows.iter().map(|row| row.given_up).sum();
     assert_eq!((given_up, rows.iter().map(|row| row.missing).sum::<u64>()), (missing, 0));
     site.load();
     assert_eq!(site.rows("visits").len() as u64, 600 - missing);
+}
+
+/// What a load that ended before its commit left.
+#[derive(Clone, Copy, PartialEq)]
+enum Left {
+    Plan,
+    PlanAndFiles,
+}
+
+/// Writes a log, and leaves the plan of its first load. Then a batch of this load is damaged. Returns the log
+/// and the last record of the plan.
+fn leave_plan(site: &Site, left: Left) -> (LogId, u64) {
+    let log = site.write(600);
+    let before = TempDir::new().unwrap();
+    let root = site.folder.path();
+    copy(root, before.path());
+    site.load();
+    let commits = site.lake().join(format!("_tollgate/lake/log/{log}"));
+    let plan = commits.join("00000000000000000001.plan");
+    let text = fs::read(&plan).unwrap();
+    let last = serde_json::from_slice::<Json>(&text).unwrap()["last"].as_u64().unwrap();
+    if left == Left::Plan {
+        fs::remove_dir_all(site.lake()).unwrap();
+        drop(fs::remove_file(root.join("catalog.sqlite")));
+        copy(before.path(), root);
+        fs::create_dir_all(&commits).unwrap();
+        fs::write(plan, text).unwrap();
+    } else {
+        // The loads of the other segments did not begin.
+        for file in fs::read_dir(&commits).unwrap().map(|entry| entry.unwrap().path()) {
+            if file != plan {
+                fs::remove_file(file).unwrap();
+            }
+        }
+    }
+    let segment = &site.segments(log)[0];
+    let mut bytes = fs::read(segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(segment, bytes).unwrap();
+    (log, last)
+}
+
+/// Returns the sums of the rows of an audit: loaded, given up, missing.
+fn sums(audit: &Audit) -> (u64, u64, u64) {
+    let rows = audit.rows.iter().map(|row| (row.loaded, row.given_up, row.missing));
+    rows.fold((0, 0, 0), |all, row| (all.0 + row.0, all.1 + row.1, all.2 + row.2))
+}
+
+#[test]
+fn a_plan_whose_records_are_damaged_is_given_up_by_a_skip_and_its_other_records_are_loaded() {
+    for site in [Site::new(), iceberg::site()] {
+        let (log, last) = leave_plan(&site, Left::Plan);
+        let error = site.load_with(site.sink()).unwrap_err().to_string();
+        let expected = format!("give the load up: `tollgate load --skip {log} 1-{last}`");
+        assert!(error.contains("which cannot be read any more (") && error.contains(&expected), "{error}");
+        skip_records(&site, log, (Sequence(1), Sequence(last))).unwrap();
+        let status = site.load();
+        let (loaded, given_up, missing) = sums(&site.audit());
+        assert!(given_up > 0 && given_up < last && missing == 0, "{given_up} of {last}, {missing} missing");
+        assert_eq!((loaded, status.filled), (600 - given_up, last - given_up));
+        let numbers = site.numbers("visits").remove(&log).unwrap();
+        assert_eq!(numbers.len() as u64, loaded);
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    }
+}
+
+#[test]
+fn a_plan_whose_files_are_all_there_is_committed_in_place_of_a_skip() {
+    let site = Site::new();
+    let (log, last) = leave_plan(&site, Left::PlanAndFiles);
+    let error = skip_records(&site, log, (Sequence(1), Sequence(last))).unwrap_err().to_string();
+    assert!(error.contains(&format!("the next record to load is {}", last + 1)), "{error}");
+    site.load();
+    assert_eq!(sums(&site.audit()), (600, 0, 0));
+    site.check_all(600);
 }

@@ -11,7 +11,7 @@ use tollgate_lake::{
     GAPS, LakeError, Ledger, LoadName, Plan, REJECTS, Writers, table_columns, table_columns_of_gaps,
     table_columns_of_rejects,
 };
-use tollgate_log::{Schema, join_chain};
+use tollgate_log::{LogId, Schema, join_chain};
 use tollgate_ship::{ObjectStore, Pacer};
 
 use super::objects::StoreObjects;
@@ -121,6 +121,11 @@ impl LakeTables {
         plan: &Plan,
     ) -> Result<bool, LakeError> {
         self.tables.has_load(table, load, plan)
+    }
+
+    /// Returns the property of tables that has the position of a log.
+    pub(in crate::sink) fn position_of(&self, log: LogId) -> String {
+        self.tables.position_of(log)
     }
 
     /// Returns the name of the folder of a table in the warehouse.

@@ -23,6 +23,8 @@ pub(super) struct LakeChunk {
     pub(super) load: LoadName,
     /// The plan that an earlier try made.
     pub(super) planned: Option<Plan>,
+    /// Whether it replaces a load that an earlier try decided.
+    pub(super) replaces: bool,
     /// The gap that it fills.
     pub(super) filled: Option<Gap>,
     pub(super) streams: Streams,
@@ -44,6 +46,7 @@ impl LakeChunk {
             log,
             load,
             planned: None,
+            replaces: false,
             filled: None,
             streams: Streams::All,
             writers,
@@ -169,10 +172,7 @@ impl LakeChunk {
         plan.gaps = std::mem::take(&mut self.gaps);
         plan.gaps.extend(left.iter().map(GapText::from));
         if let Some(planned) = &self.planned
-            && plan
-                .gaps
-                .iter()
-                .all(|gap| planned.gaps.iter().any(|of| of.first <= gap.first && gap.last <= of.last))
+            && plan.gaps.iter().all(|gap| planned.gaps.iter().any(|of| of.covers(gap)))
         {
             // A part of a planned gap can be read by now. It stays a gap until the plan is finished.
             (plan.gaps, plan.before) = (planned.gaps.clone(), planned.before);

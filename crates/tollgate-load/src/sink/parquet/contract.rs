@@ -8,7 +8,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 use super::chunk::{LakeChunk, tallies_of};
 use super::sink::{ParquetSink, streams_of, taken_of};
 use crate::error::SinkError;
-use crate::sink::contract::{LoadExtent, PlannedLoad, Sink};
+use crate::sink::contract::{Decided, LoadExtent, PlannedLoad, Sink};
 use crate::sink::reject::{ReadItem, Retried};
 use crate::sink::streams::Taken;
 use crate::sink::tally::{LostTable, StreamTallies, Tally};
@@ -90,6 +90,10 @@ impl Sink for ParquetSink {
         if let Some(chunk) = &mut self.chunk {
             chunk.count(stream, |counts| counts.skipped += count);
         }
+    }
+
+    fn replace_decided(&mut self) -> Result<Decided, SinkError> {
+        self.replace_load().map_err(SinkError::lake("give up a load"))
     }
 
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError> {
@@ -195,11 +199,14 @@ impl ParquetSink {
         let failed = || SinkError::lake("commit a load");
         if let Some(planned) = &chunk.planned {
             self.ledger.check_same(chunk.load, planned, &plan).map_err(failed())?;
-        } else if !self.ledger.decide(chunk.load, &plan).map_err(failed())? {
+        } else if !chunk.replaces && !self.ledger.decide(chunk.load, &plan).map_err(failed())? {
             return Err(SinkError::Lost { log: chunk.log });
         }
         self.publish(chunk.load, &plan, &made)?;
         self.ledger.commit(chunk.load, &plan, made.bytes()).map_err(failed())?;
+        if chunk.replaces && self.position(chunk.log)? != Some(end) {
+            return Err(SinkError::Lost { log: chunk.log });
+        }
         let mut tallies = tallies_of(&plan);
         tallies.files = (plan.files.len() as u64, made.bytes());
         Ok(tallies)

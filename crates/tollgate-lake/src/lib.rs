@@ -54,7 +54,7 @@ pub use brought::Brought;
 pub use error::LakeError;
 pub use folder::FolderPlace;
 pub use ledger::{Ledger, LedgerLog};
-pub use names::{GAPS, LoadName, REJECTS, day_of, table_folder};
+pub use names::{GAPS, LoadName, REJECTS, RESERVED_IN_FILES, RESERVED_IN_TABLES, day_of, table_folder};
 pub use partition::Partition;
 pub use place::{Created, FileStamp, Place};
 pub use plan::{Commit, Counts, GapText, Plan, PlannedFile, RecordDigest, Resolved, Streams, total_rows};
@@ -65,7 +65,7 @@ pub use parquet;
 #[cfg(feature = "parquet")]
 pub use read::{StoredReject, read_rejects};
 #[cfg(feature = "parquet")]
-pub use table::{KEY_COLUMN, LOG_COLUMN, RESERVED_COLUMNS, SEQUENCE_COLUMN, table_columns, unfit};
+pub use table::{KEY_COLUMN, LOG_COLUMN, SEQUENCE_COLUMN, table_columns, unfit};
 #[cfg(feature = "parquet")]
 pub use table::{table_columns_of_gaps, table_columns_of_rejects};
 #[cfg(feature = "parquet")]

@@ -31,6 +31,10 @@ const OWN: &str = "_tollgate";
 pub const REJECTS: &str = "tollgate_rejects";
 /// The table of gaps, among tables of Iceberg.
 pub const GAPS: &str = "tollgate_gaps";
+/// Names that no column of a stream has in a file, in any case. `day` is the name of the partition.
+pub const RESERVED_IN_FILES: [&str; 4] = ["_key", "_log", "_seq", "day"];
+/// Further names that no column of a stream has in a table of Iceberg: the time, and the partitions by it.
+pub const RESERVED_IN_TABLES: [&str; 4] = ["_time", "_time_day", "_time_month", "_time_year"];
 const DAY_US: i64 = 86_400_000_000;
 /// Number of digits of a sequence number in names. The names are then in the order of the numbers.
 const DIGITS: usize = 20;

@@ -29,8 +29,6 @@ pub const KEY_COLUMN: &str = "_key";
 pub const LOG_COLUMN: &str = "_log";
 /// The number of the record in its log.
 pub const SEQUENCE_COLUMN: &str = "_seq";
-/// Names that a column of a stream cannot have. `day` is the name of the partition.
-pub const RESERVED_COLUMNS: [&str; 4] = [KEY_COLUMN, LOG_COLUMN, SEQUENCE_COLUMN, "day"];
 
 /// Largest number of digits of a decimal that is an INT64.
 const INT_DIGITS_MAX: u8 = 18;
@@ -248,4 +246,31 @@ pub fn unfit(schema: &Schema, values: &[Value<'_>]) -> Option<String> {
         (!is_fit)
             .then(|| format!("column {:?} takes {}, the value has more digits", column.name, column.kind))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_log::{Column, ColumnOrigin};
+
+    use super::*;
+    use crate::names::{RESERVED_IN_FILES, RESERVED_IN_TABLES};
+    use crate::partition::Partition;
+
+    #[test]
+    fn each_name_that_a_file_or_a_table_adds_is_reserved() {
+        let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
+        let columns = vec![
+            column("n", ColumnType::Int, ColumnOrigin::Stored),
+            column("(key)", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 1 }),
+        ];
+        let columns = table_columns(&Schema::new("visits", columns).unwrap());
+        let mut names: Vec<_> = columns.into_iter().map(|column| column.name).collect();
+        for partition in [Partition::None, Partition::Day, Partition::Month] {
+            let fields = partition.to_fields(&0.into()).into_iter();
+            names.extend(fields.map(|field| field["name"].as_str().unwrap().to_owned()));
+        }
+        let reserved: Vec<_> = RESERVED_IN_FILES.into_iter().chain(RESERVED_IN_TABLES).collect();
+        assert_eq!(names, ["n", "_key", "_log", "_seq", "_time", "_time_day", "_time_month"]);
+        assert!(names.iter().skip(1).all(|name| reserved.contains(&name.as_str())), "{names:?}");
+    }
 }

@@ -13,7 +13,7 @@ const FIRST_ID: usize = 1_000;
 
 impl Partition {
     /// Returns the fields of the partition of a new table.
-    pub(super) fn to_fields(self, time: &Json) -> Vec<Json> {
+    pub(crate) fn to_fields(self, time: &Json) -> Vec<Json> {
         match self {
             Self::None => Vec::new(),
             Self::Day | Self::Month => vec![json!({

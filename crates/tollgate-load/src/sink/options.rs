@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use tollgate_log::{LogId, Position};
+use tollgate_log::{LogId, Position, Schema};
 
 use super::accounts::LogCounts;
 use super::after::AfterLoad;
@@ -14,7 +14,7 @@ use super::duplicates::Duplicates;
 use super::iceberg::{self, IcebergOptions};
 use super::kafka::{self, KafkaOptions, KafkaSink, NoLeases};
 use super::leases::{LeaseScope, LeaseTable};
-use super::parquet::{self, LakeLeases, ParquetOptions};
+use super::parquet::{self, LakeLeases, MadeOf, ParquetOptions};
 use super::postgres::{self, PostgresLeases, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
 use super::sqlite::{self, SqliteLeases, SqliteSink};
@@ -97,6 +97,18 @@ impl SinkKind {
         match self {
             Self::Sqlite { .. } | Self::Postgres(_) => true,
             Self::Kafka(_) | Self::Parquet(_) | Self::Iceberg(_) => false,
+        }
+    }
+
+    /// Checks whether a sink of files can have the names of a stream and of its columns. Reads no file.
+    ///
+    /// # Errors
+    /// A name is reserved.
+    pub fn check_names(&self, schema: &Schema) -> Result<(), SinkError> {
+        match self {
+            Self::Parquet(_) => parquet::check_names(schema, MadeOf::Files),
+            Self::Iceberg(_) => parquet::check_names(schema, MadeOf::Table),
+            Self::Sqlite { .. } | Self::Postgres(_) | Self::Kafka(_) => Ok(()),
         }
     }
 }
@@ -203,7 +215,7 @@ impl SinkOptions {
             SinkKind::Parquet(options) => {
                 let free =
                     |stream: &str, column: &str| parquet::free_column(options, &self.name, stream, column);
-                parquet::check(options, &self.name, taken, &free)
+                parquet::check(options, &self.name, taken, (MadeOf::Files, &free))
             }
             SinkKind::Iceberg(options) => iceberg::check(options, &self.name, taken),
         }
@@ -260,7 +272,7 @@ pub(crate) fn sqlite_with_clock(
 mod tests {
     use std::time::Duration;
 
-    use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema};
+    use tollgate_log::{Column, ColumnOrigin, ColumnType};
 
     use super::*;
     use crate::sink::LakePlace;
@@ -300,5 +312,31 @@ mod tests {
         parquet.duplicates = Duplicates::Keep;
         check(SinkKind::Parquet(Box::new(parquet)), &[TWICE], &[]);
         check(SinkKind::Sqlite { path: "a.db".into() }, &[], &[]);
+    }
+
+    #[test]
+    fn a_sink_of_files_has_reserved_names_of_columns_in_any_case() {
+        let files = ParquetOptions::in_folder("lake");
+        let tables = IcebergOptions::new(files.clone(), super::iceberg::CatalogPlace::Sqlite("c".into()));
+        let (files, tables) = (SinkKind::Parquet(Box::new(files)), SinkKind::Iceberg(Box::new(tables)));
+        let sqlite = SinkKind::Sqlite { path: "a.db".into() };
+        for (name, in_files, in_tables) in [
+            ("n", false, false),
+            ("time", false, false),
+            ("_key", true, true),
+            ("_LOG", true, true),
+            ("Day", true, true),
+            ("_time", false, true),
+            ("_Time", false, true),
+            ("_time_day", false, true),
+            ("_TIME_month", false, true),
+            ("_time_year", false, true),
+        ] {
+            let column =
+                Column { name: name.to_owned(), kind: ColumnType::Timestamp, origin: ColumnOrigin::Stored };
+            let schema = Schema::new("visits", vec![column]).unwrap();
+            let is_refused = [&files, &tables, &sqlite].map(|kind| kind.check_names(&schema).is_err());
+            assert_eq!(is_refused, [in_files, in_tables, false], "{name}");
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(super) use leases::LakeLeases;
 pub use options::{LakePlace, ParquetOptions};
 #[cfg(feature = "lake")]
 pub(super) use place::created_of;
-pub(super) use reading::{check, free_column, read_counts, read_positions};
+pub(super) use reading::{MadeOf, check, check_names, free_column, read_counts, read_positions};
 #[cfg(feature = "lake")]
 pub(super) use sink::ParquetSink;
 

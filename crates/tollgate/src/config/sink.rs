@@ -235,13 +235,27 @@ fn check_without_database(
     match &sink.options.kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => return,
         SinkKind::Kafka(kafka) => kafka::check_topics(kafka, &sink.options.taken, streams, section),
-        SinkKind::Parquet(_) | SinkKind::Iceberg(_) => check_place(sink, others, section),
+        SinkKind::Parquet(_) | SinkKind::Iceberg(_) => {
+            check_place(sink, others, section);
+            check_names(&sink.options, streams, section);
+        }
     }
     if sink.options.after_load.is_some() {
         section.fault_of(AFTER_LOAD.name, format!("after_load in {} needs a database", section.name()));
     }
     for fault in key_faults(&sink.options, streams) {
         section.fault(fault);
+    }
+}
+
+/// Checks that files and tables can have the names of streams and columns.
+fn check_names(options: &SinkOptions, streams: &[StreamSpec], section: &Section<'_>) {
+    let taken = streams.iter().filter(|stream| options.taken.takes(&stream.name));
+    for schema in taken.filter_map(|stream| stream.schema().ok()) {
+        if let Err(error) = options.kind.check_names(&schema) {
+            let (sink, stream) = (section.name(), schema.stream());
+            section.fault(format!("{sink} takes [stream.{stream}]: {error}"));
+        }
     }
 }
 

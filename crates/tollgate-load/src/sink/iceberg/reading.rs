@@ -4,7 +4,7 @@ use tollgate_log::Schema;
 
 use super::options::IcebergOptions;
 use crate::error::SinkError;
-use crate::sink::parquet;
+use crate::sink::parquet::{self, MadeOf};
 
 /// Checks whether tables can have the columns of these streams.
 pub(in crate::sink) fn check<'s>(
@@ -13,5 +13,5 @@ pub(in crate::sink) fn check<'s>(
     schemas: impl Iterator<Item = &'s Schema>,
 ) -> Result<(), SinkError> {
     let free_column = |stream: &str, column: &str| options.free_column(sink, stream, column);
-    parquet::check(&options.files, sink, schemas, &free_column)
+    parquet::check(&options.files, sink, schemas, (MadeOf::Table, &free_column))
 }

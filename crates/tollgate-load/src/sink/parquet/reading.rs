@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_lake::{Ledger, LedgerLog};
+use tollgate_lake::{Ledger, LedgerLog, RESERVED_IN_FILES, RESERVED_IN_TABLES};
 use tollgate_log::{Column, LogId, Position, Schema};
 
 use super::options::{LakePlace, ParquetOptions};
@@ -10,8 +10,19 @@ use super::place::open_ledger;
 use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 
-/// Names that a column of a stream cannot have: files have columns of these names, or the partition has.
-const RESERVED: [&str; 4] = ["_key", "_log", "_seq", "day"];
+const FILES_HAVE_COLUMN: &str = "has a name that files of Parquet use for the key, the log, the number or the \
+                                 day of the record: rename the column";
+const TABLES_HAVE_COLUMN: &str = "has a name that tables of Iceberg use for the key, the log, the number, the \
+                                  time or the partition of the record: rename the column";
+
+/// What a sink of files makes of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sink) enum MadeOf {
+    /// A folder of files.
+    Files,
+    /// A table of Iceberg.
+    Table,
+}
 
 /// Reads the position of each log. `None`: the sink has not begun.
 pub(in crate::sink) fn read_positions(
@@ -68,11 +79,11 @@ pub(in crate::sink) fn check<'s>(
     options: &ParquetOptions,
     sink: &str,
     schemas: impl Iterator<Item = &'s Schema>,
-    free_column: &FreeColumn<'_>,
+    (made, free_column): (MadeOf, &FreeColumn<'_>),
 ) -> Result<(), SinkError> {
     let ledger = open_ledger(options, sink)?;
     schemas.into_iter().try_for_each(|schema| {
-        check_names(schema)?;
+        check_names(schema, made)?;
         check_types(&ledger, free_column, schema)
     })
 }
@@ -93,15 +104,19 @@ pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream:
     }
 }
 
-/// Checks the names of the columns of a stream.
-pub(super) fn check_names(schema: &Schema) -> Result<(), SinkError> {
-    let is_reserved = |name: &str| RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name));
+/// Checks the names of the columns of a stream. Engines ignore the case of a name, so the check does too.
+pub(in crate::sink) fn check_names(schema: &Schema, made: MadeOf) -> Result<(), SinkError> {
+    let (more, reason) = match made {
+        MadeOf::Files => (&[][..], FILES_HAVE_COLUMN),
+        MadeOf::Table => (&RESERVED_IN_TABLES[..], TABLES_HAVE_COLUMN),
+    };
+    let is_reserved =
+        |name: &str| RESERVED_IN_FILES.iter().chain(more).any(|reserved| reserved.eq_ignore_ascii_case(name));
     match schema.table_columns().find(|column| is_reserved(&column.name)) {
         Some(column) => Err(SinkError::ColumnUnfit {
             table: schema.stream().to_owned(),
             column: column.name.clone(),
-            reason: "has a name that files of Parquet use for the key, the log, the number or the day of the \
-                     record: rename the column",
+            reason,
         }),
         None => Ok(()),
     }

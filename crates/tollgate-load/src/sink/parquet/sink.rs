@@ -10,7 +10,7 @@ use super::chunk::LakeChunk;
 use super::options::ParquetOptions;
 use super::parts;
 use super::place::open_ledger;
-use super::reading::{check_names, check_types, free_column, type_changed};
+use super::reading::{MadeOf, check_names, check_types, free_column, type_changed};
 use crate::error::SinkError;
 use crate::sink::declared::NameCase;
 use crate::sink::iceberg::LakeTables;
@@ -118,7 +118,7 @@ impl ParquetSink {
         if self.noted.contains(schema) {
             return Ok(());
         }
-        check_names(schema)?;
+        check_names(schema, self.made())?;
         check_types(&self.ledger, &|stream, column| self.free_column(stream, column), schema)?;
         let failed = || SinkError::lake("read the types of columns");
         let mut missing = Vec::new();
@@ -129,6 +129,10 @@ impl ParquetSink {
             }
         }
         self.rules.declared.check_missing(schema, &missing, NameCase::Kept)
+    }
+
+    const fn made(&self) -> MadeOf {
+        if self.tables.is_some() { MadeOf::Table } else { MadeOf::Files }
     }
 
     fn free_column(&self, stream: &str, column: &str) -> String {

@@ -173,6 +173,15 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
         &format!("{stream}{sink}region = \"x\"\n"),
         &["t.toml:5:10: region in [sink.lake] needs a store, found a folder"],
     );
+    let named = stream.replace("\"n\"", "\"Day\"");
+    check(
+        &format!("{named}{sink}"),
+        &[
+            "t.toml:3:1: [sink.lake] takes [stream.s]: column \"Day\" of table \"s\" has a name that files of \
+             Parquet use for the key, the log, the number or the day of the record: rename the column",
+        ],
+    );
+    check(&format!("{named}{sink}streams = [\"t\"]\n{}", stream.replace("[stream.s]", "[stream.t]")), &[]);
     let acked = stream.replace("columns", "ack = \"loaded\"\ncolumns");
     check(
         &format!("{acked}{sink}"),
@@ -296,6 +305,14 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
         &["t.toml:4:40: warehouse in iceberg of [sink.lake] is \"az://c/p\", allowed is a path, s3:// or \
            gs://: engines have no common address for Azure"],
     );
+    for name in ["_time", "_Time", "_time_day", "_time_month", "_time_year"] {
+        let text = format!(
+            "t.toml:3:1: [sink.lake] takes [stream.s]: column {name:?} of table \"s\" has a name that tables of \
+             Iceberg use for the key, the log, the number, the time or the partition of the record: rename the \
+             column"
+        );
+        check(&sink("").replace("\"n\"", &format!("{name:?}")), &[&text]);
+    }
     // The faults of a sink of files are those of a Parquet sink.
     let acked = sink("").replace("columns", "ack = \"loaded\"\ncolumns");
     check(

@@ -54,7 +54,9 @@ pub use brought::Brought;
 pub use error::LakeError;
 pub use folder::FolderPlace;
 pub use ledger::{Ledger, LedgerLog};
-pub use names::{GAPS, LoadName, REJECTS, RESERVED_IN_FILES, RESERVED_IN_TABLES, day_of, table_folder};
+pub use names::{
+    GAPS, LoadName, OWN_FOLDER, REJECTS, RESERVED_IN_FILES, RESERVED_IN_TABLES, day_of, table_folder,
+};
 pub use partition::Partition;
 pub use place::{Created, FileStamp, Place};
 pub use plan::{Commit, Counts, GapText, Plan, PlannedFile, RecordDigest, Resolved, Streams, total_rows};

@@ -25,8 +25,8 @@ use tollgate_value::Date;
 
 use crate::plan::RecordDigest;
 
-/// Folder of everything that is not for readers.
-const OWN: &str = "_tollgate";
+/// Folder of everything that is not for readers. No stream and no namespace has this name, in any case.
+pub const OWN_FOLDER: &str = "_tollgate";
 /// The table of rejects.
 pub const REJECTS: &str = "tollgate_rejects";
 /// The table of gaps, among tables of Iceberg.
@@ -126,7 +126,7 @@ impl Names {
     }
 
     fn own(&self, rest: impl fmt::Display) -> String {
-        format!("{OWN}/{}/{rest}", self.sink)
+        format!("{OWN_FOLDER}/{}/{rest}", self.sink)
     }
 
     pub(crate) fn sink(&self) -> String {

@@ -47,7 +47,7 @@ pub use query::{
     Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue, ReadAnswer,
     ReadColumn, ReadError, ReadKind, read_postgres,
 };
-pub use tollgate_lake::Partition;
+pub use tollgate_lake::{OWN_FOLDER, Partition};
 
 pub use sink::{
     CatalogPlace, ClientCredentials, DeclaredStreams, Duplicates, IcebergOptions, ItemRow, KafkaOptions,

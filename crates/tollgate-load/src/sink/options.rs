@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_of_files_has_reserved_names_of_columns_in_any_case() {
+    fn a_sink_of_files_has_reserved_names_in_any_case() {
         let files = ParquetOptions::in_folder("lake");
         let tables = IcebergOptions::new(files.clone(), super::iceberg::CatalogPlace::Sqlite("c".into()));
         let (files, tables) = (SinkKind::Parquet(Box::new(files)), SinkKind::Iceberg(Box::new(tables)));
@@ -337,6 +337,11 @@ mod tests {
             let schema = Schema::new("visits", vec![column]).unwrap();
             let is_refused = [&files, &tables, &sqlite].map(|kind| kind.check_names(&schema).is_err());
             assert_eq!(is_refused, [in_files, in_tables, false], "{name}");
+        }
+        for (stream, is_reserved) in [("tollgate", false), ("_tollgate", true), ("_Tollgate", true)] {
+            let is_refused =
+                [&files, &tables, &sqlite].map(|kind| kind.check_names(&schema(stream, false)).is_err());
+            assert_eq!(is_refused, [is_reserved, is_reserved, false], "{stream}");
         }
     }
 }

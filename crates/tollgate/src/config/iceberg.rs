@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_load::{CatalogPlace, IcebergOptions, Partition, PostgresUrl, hide_password};
+use tollgate_load::{CatalogPlace, IcebergOptions, OWN_FOLDER, Partition, PostgresUrl, hide_password};
 
 use super::keep::Keep;
 use super::key::{Facts, inline_of, keys, shown};
@@ -124,7 +124,7 @@ pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Option
     let is_file = matches!(catalog, CatalogPlace::Sqlite(_));
     let mut options = IcebergOptions::new(lake.options.clone(), catalog);
     table.read(ICEBERG_KEYS, &mut options);
-    options.namespace = part_of_name(&mut table, &NAMESPACE);
+    options.namespace = namespace(&mut table);
     options.catalog_name = part_of_name(&mut table, &CATALOG_NAME);
     options.snapshots_kept = kept(&mut table, &SNAPSHOTS_KEPT, Duration::ZERO);
     options.orphans_kept = kept(&mut table, &ORPHANS_KEPT, ORPHANS_KEPT_MIN);
@@ -161,6 +161,19 @@ fn catalog(table: &mut Section<'_>, text: &Written<String>, folder: &Path) -> Ca
         refuse("it is \"\", allowed is the path of a file, postgres://... or https://...");
     }
     CatalogPlace::Sqlite(folder.join(&text.value))
+}
+
+/// Reads the namespace. Its folder in the warehouse is not the folder of the plans and commits of sinks.
+fn namespace(table: &mut Section<'_>) -> String {
+    let found = part_of_name(table, &NAMESPACE);
+    if found.eq_ignore_ascii_case(OWN_FOLDER) {
+        let (key, name) = (NAMESPACE.name, table.name());
+        let text = format!(
+            "{key} in {name} is {found:?}, the folder of the plans and commits of sinks: choose another name"
+        );
+        table.fault_of(key, text);
+    }
+    found
 }
 
 /// Reads a part of the name of a table. Engines write it in statements without quotes.

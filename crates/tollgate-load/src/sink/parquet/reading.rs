@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_lake::{Ledger, LedgerLog, RESERVED_IN_FILES, RESERVED_IN_TABLES};
+use tollgate_lake::{Ledger, LedgerLog, OWN_FOLDER, RESERVED_IN_FILES, RESERVED_IN_TABLES};
 use tollgate_log::{Column, LogId, Position, Schema};
 
 use super::options::{LakePlace, ParquetOptions};
@@ -104,8 +104,13 @@ pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream:
     }
 }
 
-/// Checks the names of the columns of a stream. Engines ignore the case of a name, so the check does too.
+/// Checks the names of a stream and of its columns. Engines ignore the case of a name, so the check does too.
 pub(in crate::sink) fn check_names(schema: &Schema, made: MadeOf) -> Result<(), SinkError> {
+    if schema.stream().eq_ignore_ascii_case(OWN_FOLDER) {
+        let reason =
+            format!("the folder {OWN_FOLDER} has the plans and commits of the sink, rename the stream");
+        return Err(SinkError::StreamName { stream: schema.stream().to_owned(), reason });
+    }
     let (more, reason) = match made {
         MadeOf::Files => (&[][..], FILES_HAVE_COLUMN),
         MadeOf::Table => (&RESERVED_IN_TABLES[..], TABLES_HAVE_COLUMN),

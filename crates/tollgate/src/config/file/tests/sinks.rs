@@ -173,6 +173,13 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
         &format!("{stream}{sink}region = \"x\"\n"),
         &["t.toml:5:10: region in [sink.lake] needs a store, found a folder"],
     );
+    check(
+        &format!("{}{sink}", stream.replace("[stream.s]", "[stream._tollgate]")),
+        &[
+            "t.toml:3:1: [sink.lake] takes [stream._tollgate]: stream \"_tollgate\" cannot be a table: the folder \
+             _tollgate has the plans and commits of the sink, rename the stream",
+        ],
+    );
     let named = stream.replace("\"n\"", "\"Day\"");
     check(
         &format!("{named}{sink}"),
@@ -305,6 +312,13 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
         &["t.toml:4:40: warehouse in iceberg of [sink.lake] is \"az://c/p\", allowed is a path, s3:// or \
            gs://: engines have no common address for Azure"],
     );
+    for name in ["_tollgate", "_Tollgate"] {
+        let text = format!(
+            "t.toml:4:57: namespace in iceberg of [sink.lake] is {name:?}, the folder of the plans and commits \
+             of sinks: choose another name"
+        );
+        check(&sink(&format!(", namespace = {name:?}")), &[&text]);
+    }
     for name in ["_time", "_Time", "_time_day", "_time_month", "_time_year"] {
         let text = format!(
             "t.toml:3:1: [sink.lake] takes [stream.s]: column {name:?} of table \"s\" has a name that tables of \

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tollgate_load::{
-    CatalogPlace, DeclaredStreams, LoadFrom, PostgresUrl, SinkKind, SinkOptions, Taken, hide_password,
+    CatalogPlace, DeclaredStreams, LakePlace, LoadFrom, PostgresUrl, SinkKind, SinkOptions, Taken,
+    hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
@@ -259,16 +260,21 @@ fn check_names(options: &SinkOptions, streams: &[StreamSpec], section: &Section<
     }
 }
 
-/// Checks that no other sink has the place of these files, or these tables.
+/// Checks that no other sink has the place of these files, a place inside of it or around it, or these
+/// tables.
 fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) {
     let Some(lake) = &sink.lake else { return };
-    let is_same = |other: &&SinkConfig| {
-        other.lake.as_ref().is_some_and(|other| other.options.place.is_same(&lake.options.place))
-    };
-    if let Some(other) = others.iter().find(is_same) {
-        let (kind, name, other) = (lake.kind, sink.name(), other.name());
-        let text =
-            format!("{kind} in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place");
+    let (kind, name, place) = (lake.kind, sink.name(), &lake.options.place);
+    let lakes = others.iter().filter_map(|other| Some((other.name(), &other.lake.as_ref()?.options.place)));
+    if let Some((other, found)) = lakes.into_iter().find(|(_, other)| overlap(other, place)) {
+        let text = if found.is_same(place) {
+            format!("{kind} in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place")
+        } else {
+            format!(
+                "{kind} in [sink.{name}] is {place}, and [sink.{other}] has {found}, one inside of the other: \
+                 readers of the outer place would count rows twice, choose separate places"
+            )
+        };
         section.fault_of(kind, text);
     }
     let Some(tables) = &sink.iceberg else { return };
@@ -282,6 +288,39 @@ fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) 
         );
         section.fault_of(ICEBERG.name, text);
     }
+}
+
+/// Whether one place is the other, or is inside of it. Links of folders are followed.
+fn overlap(one: &LakePlace, other: &LakePlace) -> bool {
+    match (one, other) {
+        (LakePlace::Folder(one), LakePlace::Folder(other)) => {
+            let (one, other) = (without_links(one), without_links(other));
+            one.starts_with(&other) || other.starts_with(&one)
+        }
+        (LakePlace::Objects(one), LakePlace::Objects(other)) => {
+            let (prefix, other_prefix) = (Path::new(&one.place.prefix), Path::new(&other.place.prefix));
+            (one.place.service, &one.place.bucket, &one.endpoint)
+                == (other.place.service, &other.place.bucket, &other.endpoint)
+                && (prefix.starts_with(other_prefix) || other_prefix.starts_with(prefix))
+        }
+        _ => false,
+    }
+}
+
+/// Returns a path without links and without `..`. Its folders need not exist yet.
+fn without_links(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(found.pop()),
+            part => found.push(part),
+        }
+        if let Ok(target) = std::fs::canonicalize(&found) {
+            found = target;
+        }
+    }
+    found
 }
 
 fn check_name(name: &Written<String>, section: &Section<'_>) {

@@ -198,6 +198,38 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
 }
 
 #[test]
+fn the_place_of_a_sink_is_not_inside_of_another_place() {
+    let check_places = |one: &str, two: &str, shown: Option<(&str, &str)>| {
+        let text = format!("[sink.one]\nparquet = {one:?}\n[sink.two]\nparquet = {two:?}\n");
+        let fault = shown.map(|(one, two)| {
+            format!(
+                "t.toml:4:11: parquet in [sink.two] is {two}, and [sink.one] has {one}, one inside of the other: \
+                 readers of the outer place would count rows twice, choose separate places"
+            )
+        });
+        check(&text, &fault.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    for (one, two) in
+        [("lake", "lake/v"), ("lake/v", "lake"), ("lake", "lake/_tollgate"), ("lake/", "a/../lake/v/w")]
+    {
+        check_places(one, two, Some((one, two)));
+    }
+    check_places("lake", "lake2", None);
+    check_places("lake/a", "lake/b", None);
+    check_places("s3://b/p", "s3://b/p/q", Some(("s3://b/p", "s3://b/p/q")));
+    check_places("s3://b/p/q", "s3://b", Some(("s3://b/p/q", "s3://b")));
+    check_places("s3://b/p", "s3://b/pq", None);
+    check_places("s3://b/p", "s3://c/p", None);
+    check_places("s3://b/p", "gs://b/p/q", None);
+    let tables = "[sink.two]\niceberg = { catalog = \"c\", warehouse = \"lake/v\" }\n";
+    check(
+        &format!("[sink.one]\nparquet = \"lake\"\n{tables}"),
+        &["t.toml:4:11: iceberg in [sink.two] is lake/v, and [sink.one] has lake, one inside of the other: \
+             readers of the outer place would count rows twice, choose separate places"],
+    );
+}
+
+#[test]
 fn the_brokers_and_the_topic_of_a_kafka_sink_are_checked() {
     let check = |brokers: &str, topic: &str, expected: &str| {
         let stream = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";

@@ -29,9 +29,12 @@ pub(super) struct FencedLoad {
     last: u64,
 }
 
+/// The beginning of the keys of all positions. The name of the sink and the log follow.
+pub(super) const POSITION: &str = "tollgate.position.";
+
 /// Returns the beginning of the keys of all positions of a sink.
 pub(super) fn positions_of(sink: &str) -> String {
-    format!("tollgate.position.{sink}.")
+    format!("{POSITION}{sink}.")
 }
 
 /// Returns the beginning of the keys of all fills of a sink.

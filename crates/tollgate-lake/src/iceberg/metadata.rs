@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::commit::{LAST_ADDED, MAIN, Update};
-use super::fence::{SINK, positions_of};
+use super::fence::{POSITION, SINK, positions_of};
 use super::new_table::NewTable;
 use super::types::{FieldIds, TableColumn, type_text};
 
@@ -125,6 +125,19 @@ impl Metadata {
     /// Returns whether a sink made the table, or has loads in it.
     pub(super) fn is_of(&self, sink: &str) -> bool {
         self.property(SINK) == Some(sink) || !self.properties_below(&positions_of(sink)).is_empty()
+    }
+
+    /// Returns another sink that made the table, or has loads in it. `None`: the table is of no other sink,
+    /// or it is of this sink too.
+    pub(super) fn other_sink(&self, sink: &str) -> Option<String> {
+        if self.is_of(sink) {
+            return None;
+        }
+        let position = || {
+            let (position, _) = self.properties_below(POSITION).into_iter().next()?;
+            Some(position.split('.').next()?.to_owned())
+        };
+        self.property(SINK).map(str::to_owned).or_else(position)
     }
 
     /// Returns the properties whose keys begin with a text, each without this text.

@@ -124,13 +124,17 @@ impl Tables {
     /// Loads a table, and compares it with what the sink noted of it.
     ///
     /// # Errors
-    /// The table is missing, another one, or older than the sink has seen it.
+    /// The table is missing, another one, or older than the sink has seen it. Or the sink has noted nothing,
+    /// and the table is of another sink.
     fn load_noted(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
         let note = self.notes.read(&*self.objects, name)?;
         let found = self.load(name)?;
         match (&note, &found) {
             (Some(note), _) => self.notes.check(name, note, found.as_ref().map(|found| &found.table))?,
-            (None, Some(Loaded { table, .. })) => self.note(name, table, table.metadata.last_sequence())?,
+            (None, Some(Loaded { table, .. })) => {
+                self.expect_own(name, &table.metadata)?;
+                self.note(name, table, table.metadata.last_sequence())?;
+            }
             (None, None) => {}
         }
         Ok(found)
@@ -138,6 +142,19 @@ impl Tables {
 
     fn note(&self, name: &TableName, table: &CatalogTable, sequence: i64) -> Result<(), LakeError> {
         self.notes.write(&*self.objects, name, &TableNote::new(table, sequence))
+    }
+
+    /// Checks that a table that the sink has not noted is of no other sink. A sink with another name begins
+    /// at the oldest record, so it would bring the rows of that sink again.
+    fn expect_own(&self, name: &TableName, metadata: &Metadata) -> Result<(), LakeError> {
+        let Some(other) = metadata.other_sink(&self.options.sink) else { return Ok(()) };
+        let reason = format!(
+            "has rows of the sink {other:?}, and this sink is named {:?}, so it would load the same records \
+             again: name the sink {other:?} as before. To load all kept records into new tables, give the sink \
+             another namespace",
+            self.options.sink
+        );
+        Err(LakeError::Table { table: name.to_string(), reason })
     }
 
     /// Checks that the folder of a new table has no data files. A table may need them that was
@@ -422,10 +439,15 @@ impl Tables {
     /// Returns the names of the data files that a table has now.
     ///
     /// # Errors
-    /// The catalog or the warehouse does not answer, or rows of the table are deleted by files of their own.
+    /// The catalog or the warehouse does not answer, the table is of another sink, or rows of the table are
+    /// deleted by files of their own.
     pub fn files(&mut self, table: &str) -> Result<Vec<String>, LakeError> {
         let name = self.table(table);
+        let note = self.notes.read(&*self.objects, &name)?;
         let Some(found) = self.load(&name)? else { return Ok(Vec::new()) };
+        if note.is_none() {
+            self.expect_own(&name, &found.table.metadata)?;
+        }
         let mut files = Vec::new();
         for manifest in self.manifests(&found.table.metadata)? {
             if manifest.has_deletes() {

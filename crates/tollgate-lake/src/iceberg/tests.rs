@@ -134,8 +134,12 @@ impl Site {
     }
 
     fn tables(&self) -> Tables {
+        self.tables_of("lake")
+    }
+
+    fn tables_of(&self, sink: &str) -> Tables {
         let options = TableOptions {
-            sink: "lake".to_owned(),
+            sink: sink.to_owned(),
             namespace: "web".to_owned(),
             partition: Partition::Day,
             snapshots_kept: Some(Duration::from_secs(3_600)),
@@ -364,6 +368,29 @@ fn another_table_with_the_name_gets_no_rows_until_an_operator_agrees() {
     expect_all_kept(&site);
     site.objects().remove(NOTE).unwrap();
     site.append(11, 20).unwrap();
+}
+
+#[test]
+fn a_sink_with_another_name_gets_no_table_of_the_first_sink() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    let columns = table_columns(&site.schema);
+    let refusals = [
+        site.tables_of("lake2").ensure("visits", &columns).unwrap_err().to_string(),
+        site.tables_of("lake2").files("visits").unwrap_err().to_string(),
+    ];
+    for error in refusals {
+        assert!(
+            error.starts_with("table web.visits has rows of the sink \"lake\", and this sink is named"),
+            "{error}"
+        );
+        assert!(error.contains("name the sink \"lake\" as before"), "{error}");
+    }
+    // Another machine with the same sink, and a sink that lost its notes, go on.
+    std::fs::remove_dir_all(site.folder.path().join("lake/_tollgate/lake/tables")).unwrap();
+    site.tables().ensure("visits", &columns).unwrap();
+    site.append(11, 20).unwrap();
+    assert_eq!(site.totals(), (2, "20".to_owned()));
 }
 
 #[test]

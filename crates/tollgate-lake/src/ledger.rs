@@ -38,6 +38,21 @@ pub struct LedgerLog {
     pub bytes: u64,
 }
 
+/// The type of a column, as the sink noted it before the first row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedType {
+    /// Name of the note, below the folder of the stream.
+    pub note: String,
+    /// Name of the type.
+    pub kind: String,
+}
+
+impl NotedType {
+    fn new(name: &str, kind: String) -> Self {
+        Self { note: name.rsplit('/').next().unwrap_or_default().to_owned(), kind }
+    }
+}
+
 /// The plans and commits of one sink.
 pub struct Ledger {
     place: Box<dyn Place>,
@@ -281,21 +296,34 @@ impl Ledger {
     ///
     /// # Errors
     /// The place does not answer.
-    pub fn column_type(&self, stream: &str, column: &str, kind: &str) -> Result<String, LakeError> {
-        let name = self.names.column(stream, column);
-        if let Some(found) = self.place.text(&name)? {
+    pub fn column_type(&self, stream: &str, column: &str, kind: &str) -> Result<NotedType, LakeError> {
+        if let Some(found) = self.known_type(stream, column)? {
             return Ok(found);
         }
+        // Two loaders may note names that differ only in case at once. Only one of the notes is created.
+        let name = self.names.column(stream, &column.to_ascii_lowercase());
         self.place.create_text(&name, kind)?;
-        self.needed(&name, |_, text| Ok(text.to_owned()))
+        self.needed(&name, |name, text| Ok(NotedType::new(name, text.to_owned())))
     }
 
-    /// Returns the noted type of a column.
+    /// Returns the noted type of a column. Engines ignore the case of its name, so the search does too.
     ///
     /// # Errors
     /// The place does not answer.
-    pub fn known_type(&self, stream: &str, column: &str) -> Result<Option<String>, LakeError> {
-        self.place.text(&self.names.column(stream, column))
+    pub fn known_type(&self, stream: &str, column: &str) -> Result<Option<NotedType>, LakeError> {
+        let (exact, lower) =
+            (self.names.column(stream, column), self.names.column(stream, &column.to_ascii_lowercase()));
+        for name in [&exact, &lower] {
+            if let Some(kind) = self.place.text(name)? {
+                return Ok(Some(NotedType::new(name, kind)));
+            }
+        }
+        // An earlier version noted a name with its capital letters.
+        let names = self.place.list(&self.names.columns(stream), None)?;
+        let Some(name) = names.into_iter().find(|name| name.eq_ignore_ascii_case(&exact)) else {
+            return Ok(None);
+        };
+        Ok(self.place.text(&name)?.map(|kind| NotedType::new(&name, kind)))
     }
 
     /// Returns the name of a lease among the loaders that read one store, or the prefix of all their leases.

@@ -53,7 +53,7 @@ mod writers;
 pub use brought::Brought;
 pub use error::LakeError;
 pub use folder::FolderPlace;
-pub use ledger::{Ledger, LedgerLog};
+pub use ledger::{Ledger, LedgerLog, NotedType};
 pub use names::{
     GAPS, LoadName, OWN_FOLDER, REJECTS, RESERVED_IN_FILES, RESERVED_IN_TABLES, day_of, table_folder,
 };

@@ -8,7 +8,7 @@
 //! tollgate_rejects/day=2026-11-27/LOG-FIRST-LAST.parquet
 //! _tollgate/SINK/sink                                   where the sink began
 //! _tollgate/SINK/swept                                  when unneeded files of tables were removed
-//! _tollgate/SINK/columns/STREAM/COLUMN                  the type of a column
+//! _tollgate/SINK/columns/STREAM/COLUMN                  the type of a column, its name in lower case
 //! _tollgate/SINK/log/LOG/FIRST.plan, FIRST.commit       a load
 //! _tollgate/SINK/log/LOG/fill/FIRST-LAST.plan, .commit  the fill of a gap
 //! _tollgate/SINK/log/LOG/named/FIRST-LAST.N             another reason of a gap
@@ -139,6 +139,11 @@ impl Names {
 
     pub(crate) fn column(&self, stream: &str, column: &str) -> String {
         self.own(format_args!("columns/{}/{}", escaped(stream), escaped(column)))
+    }
+
+    /// Returns the prefix of the types of the columns of a stream.
+    pub(crate) fn columns(&self, stream: &str) -> String {
+        self.own(format_args!("columns/{}/", escaped(stream)))
     }
 
     pub(crate) fn plan(&self, load: LoadName) -> String {

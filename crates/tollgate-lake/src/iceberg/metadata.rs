@@ -196,7 +196,7 @@ impl Metadata {
         let fields = self.schema()["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut ids = FieldIds::new();
         for column in columns {
-            let Some(field) = fields.iter().find(|field| field["name"] == column.name) else { continue };
+            let Some(field) = field_of(fields, &column.name) else { continue };
             let Some(id) = column.ids_in(field) else {
                 return Err((column.name.clone(), type_text(&field["type"]), column.type_text()));
             };
@@ -209,8 +209,7 @@ impl Metadata {
     pub(super) fn has_ids(&self, ids: &FieldIds) -> bool {
         let fields = self.schema()["fields"].as_array().map(Vec::as_slice).unwrap_or_default();
         ids.iter().all(|(name, id)| {
-            let field = fields.iter().find(|field| field["name"] == **name);
-            field.is_some_and(|field| {
+            field_of(fields, name).is_some_and(|field| {
                 field["id"] == id.id
                     && field["type"]["element-id"] == id.element.map_or(Json::Null, Json::from)
             })
@@ -234,10 +233,9 @@ impl Metadata {
     pub(super) fn schema_with(&self, columns: &[TableColumn]) -> (Json, i64) {
         let mut last = self.last_column();
         let mut schema = self.schema().clone();
-        let has = |fields: &[Json], name: &str| fields.iter().any(|field| field["name"] == name);
         if let Some(fields) = schema["fields"].as_array_mut() {
             for column in columns {
-                if !has(fields, &column.name) {
+                if field_of(fields, &column.name).is_none() {
                     fields.push(column.to_field(&mut last));
                 }
             }
@@ -403,6 +401,14 @@ impl Metadata {
         };
         keys.into_iter().flat_map(of).collect()
     }
+}
+
+/// Returns the field of a column. Engines ignore the case of its name. The exact name is first, because a
+/// table of another program may have names that differ only in case.
+fn field_of<'fields>(fields: &'fields [Json], name: &str) -> Option<&'fields Json> {
+    let is_same =
+        |field: &&Json| field["name"].as_str().is_some_and(|found| found.eq_ignore_ascii_case(name));
+    fields.iter().find(|field| field["name"] == name).or_else(|| fields.iter().find(is_same))
 }
 
 fn push(json: &mut Json, key: &str, item: Json) {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::error::LakeError;
 use crate::folder::FolderPlace;
+use crate::ledger::{Ledger, NotedType};
 use crate::names::LoadName;
 use crate::partition::Partition;
 use crate::place::{FileStamp, Place};
@@ -476,6 +477,39 @@ fn a_new_column_is_added_and_another_type_is_refused() {
     let error = site.tables().ensure("visits", &table_columns(&schema)).unwrap_err();
     assert_eq!(error.to_string(), "column \"n\" of table web.visits is long, the stream needs string");
     assert!(!error.is_retriable());
+}
+
+#[test]
+fn a_name_in_another_case_is_the_same_column() {
+    let mut site = Site::new();
+    site.append(1, 10).unwrap();
+    let column = |kind| Column { name: "N".to_owned(), kind, origin: ColumnOrigin::Stored };
+    let first = site.tables().ensure("visits", &table_columns(&site.schema)).unwrap()["n"];
+    site.schema = Arc::new(Schema::new("visits", vec![column(ColumnType::Int)]).unwrap());
+    site.append(11, 20).unwrap();
+    let ids = site.tables().ensure("visits", &table_columns(&site.schema)).unwrap();
+    assert_eq!((ids["N"], site.totals()), (first, (2, "20".to_owned())));
+    let schema = Schema::new("visits", vec![column(ColumnType::Text)]).unwrap();
+    let error = site.tables().ensure("visits", &table_columns(&schema)).unwrap_err();
+    assert_eq!(error.to_string(), "column \"N\" of table web.visits is long, the stream needs string");
+}
+
+#[test]
+fn the_note_of_a_type_is_found_by_a_name_in_any_case() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::new(Box::new(FolderPlace::new(folder.path())), "lake");
+    let noted = |note: &str, kind: &str| NotedType { note: note.to_owned(), kind: kind.to_owned() };
+    assert_eq!(ledger.column_type("visits", "Name", "text").unwrap(), noted("name", "text"));
+    for name in ["name", "NAME", "Name"] {
+        assert_eq!(ledger.column_type("visits", name, "int").unwrap(), noted("name", "text"), "{name}");
+    }
+    assert_eq!(ledger.known_type("visits", "other").unwrap(), None);
+    // An earlier version noted the name as it was.
+    let folder = folder.path().join("_tollgate/lake/columns/visits");
+    std::fs::write(folder.join("Old"), "int").unwrap();
+    for name in ["old", "Old", "OLD"] {
+        assert_eq!(ledger.column_type("visits", name, "text").unwrap(), noted("Old", "int"), "{name}");
+    }
 }
 
 #[test]

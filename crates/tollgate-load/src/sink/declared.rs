@@ -17,13 +17,22 @@ pub(crate) enum NameCase {
     Kept,
     /// Names that differ only by ASCII case are the same.
     Ignored,
+    /// Names of columns that differ only by ASCII case are the same. Names of tables that do are different.
+    IgnoredInTables,
 }
 
 impl NameCase {
-    fn is_same(self, one: &str, other: &str) -> bool {
+    fn is_same_table(self, one: &str, other: &str) -> bool {
+        match self {
+            Self::Kept | Self::IgnoredInTables => one == other,
+            Self::Ignored => one.eq_ignore_ascii_case(other),
+        }
+    }
+
+    fn is_same_column(self, one: &str, other: &str) -> bool {
         match self {
             Self::Kept => one == other,
-            Self::Ignored => one.eq_ignore_ascii_case(other),
+            Self::Ignored | Self::IgnoredInTables => one.eq_ignore_ascii_case(other),
         }
     }
 }
@@ -72,7 +81,7 @@ impl DeclaredStreams {
     }
 
     fn check_name(&self, stream: &str, names: NameCase) -> Result<(), SinkError> {
-        match self.0.iter().find(|declared| names.is_same(declared.stream(), stream)) {
+        match self.0.iter().find(|declared| names.is_same_table(declared.stream(), stream)) {
             Some(twin) => Err(SinkError::StreamName {
                 stream: stream.to_owned(),
                 reason: format!(
@@ -86,7 +95,7 @@ impl DeclaredStreams {
 }
 
 fn find<'a>(declared: &'a Schema, column: &Column, names: NameCase) -> Option<&'a Column> {
-    declared.table_columns().find(|other| names.is_same(&other.name, &column.name))
+    declared.table_columns().find(|other| names.is_same_column(&other.name, &column.name))
 }
 
 fn check_type(declared: &Schema, column: &Column, names: NameCase) -> Result<(), SinkError> {

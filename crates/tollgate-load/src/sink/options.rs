@@ -213,8 +213,7 @@ impl SinkOptions {
             SinkKind::Postgres(options) => postgres::check(options, taken),
             SinkKind::Kafka(options) => kafka::check(options, taken),
             SinkKind::Parquet(options) => {
-                let free =
-                    |stream: &str, column: &str| parquet::free_column(options, &self.name, stream, column);
+                let free = |stream: &str, _: &str, _: &str| parquet::free_column(options, &self.name, stream);
                 parquet::check(options, &self.name, taken, (MadeOf::Files, &free))
             }
             SinkKind::Iceberg(options) => iceberg::check(options, &self.name, taken),

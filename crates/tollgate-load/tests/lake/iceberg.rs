@@ -135,6 +135,24 @@ fn a_new_column_is_in_the_table_and_a_type_never_changes() {
 }
 
 #[test]
+fn a_name_in_another_case_is_the_column_of_the_table_or_is_refused() {
+    let site = site();
+    site.write_with("more", ColumnType::Text, Value::Text("old"));
+    site.write_with("More", ColumnType::Text, Value::Text("new"));
+    assert_eq!(site.load().rows, 2);
+    let found = tables::read(&address(&site), &site, "visits");
+    let names: Vec<_> = found["types"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["_log", "_seq", "_time", "more", "n"]);
+    let rows = found["rows"].as_array().unwrap();
+    let has = |text: &str| rows.iter().any(|row| row.as_array().unwrap().contains(&json!(text)));
+    assert!(has("old") && has("new"), "{rows:?}");
+    site.write_with("MORE", ColumnType::Int, Value::Int(1));
+    let error = format!("{:?}", site.load_with(site.sink()).unwrap_err());
+    assert!(error.contains("a column never changes its type"), "{error}");
+    assert!(error.contains("/_tollgate/lake/columns/visits/more`"), "{error}");
+}
+
+#[test]
 fn a_catalog_of_postgresql_has_the_tables_too() {
     let (site, address) = site_in(shared(), shared().port);
     site.write(400);

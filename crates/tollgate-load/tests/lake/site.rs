@@ -93,7 +93,12 @@ impl Site {
 
     /// Writes a log with one row, whose schema has the column `more` in place of `path`.
     pub(crate) fn write_with_more(&self, kind: ColumnType, value: Value<'_>) {
-        let columns = vec![column("n", ColumnType::Int), column("more", kind)];
+        self.write_with("more", kind, value);
+    }
+
+    /// Writes a log with one row, whose schema has another column in place of `path`.
+    pub(crate) fn write_with(&self, name: &str, kind: ColumnType, value: Value<'_>) {
+        let columns = vec![column("n", ColumnType::Int), column(name, kind)];
         let log = self.open_log(&[Schema::new("visits", columns).unwrap()]);
         let mut appender = log.appender(|| {});
         add(&mut appender, SchemaId(0), &[Value::Int(7), value]);

@@ -76,8 +76,8 @@ impl IcebergOptions {
         }
     }
 
-    /// Returns how to free the name of a column of a stream.
-    pub(crate) fn free_column(&self, sink: &str, stream: &str, column: &str) -> String {
+    /// Returns how to free the name of a column of a stream, whose type has this note.
+    pub(crate) fn free_column(&self, sink: &str, stream: &str, (column, note): (&str, &str)) -> String {
         let (namespace, place) = (&self.namespace, &self.files.place);
         let kind = match place {
             LakePlace::Folder(_) => "file",
@@ -85,7 +85,7 @@ impl IcebergOptions {
         };
         format!(
             "run `ALTER TABLE {namespace}.{stream} RENAME COLUMN {column} TO {column}_old` in an engine, \
-             remove the {kind} `{place}/_tollgate/{sink}/columns/{stream}/{column}`,"
+             remove the {kind} `{place}/_tollgate/{sink}/columns/{stream}/{note}`,"
         )
     }
 
@@ -111,9 +111,9 @@ mod tests {
     fn each_remedy_of_a_column_is_for_one_program_and_exists_on_a_store() {
         let remedies = |files: ParquetOptions| {
             let tables = IcebergOptions::new(files.clone(), CatalogPlace::Sqlite("c".into()));
-            [free_column(&files, "lake", "visits", "n"), tables.free_column("lake", "visits", "n")]
+            [free_column(&files, "lake", "visits"), tables.free_column("lake", "visits", ("N", "n"))]
         };
-        let statement = "run `ALTER TABLE tollgate.visits RENAME COLUMN n TO n_old` in an engine, remove the";
+        let statement = "run `ALTER TABLE tollgate.visits RENAME COLUMN N TO N_old` in an engine, remove the";
         assert_eq!(
             remedies(ParquetOptions::in_folder("/l")),
             [

@@ -12,6 +12,7 @@ pub(in crate::sink) fn check<'s>(
     sink: &str,
     schemas: impl Iterator<Item = &'s Schema>,
 ) -> Result<(), SinkError> {
-    let free_column = |stream: &str, column: &str| options.free_column(sink, stream, column);
+    let free_column =
+        |stream: &str, column: &str, note: &str| options.free_column(sink, stream, (column, note));
     parquet::check(&options.files, sink, schemas, (MadeOf::Table, &free_column))
 }

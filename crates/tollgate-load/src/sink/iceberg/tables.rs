@@ -79,23 +79,26 @@ impl LakeTables {
         &mut self,
         schema: &Schema,
         writers: &mut Writers,
+        ledger: &Ledger,
     ) -> Result<(), SinkError> {
         let ids = self.tables.ensure(schema.stream(), &table_columns(schema));
-        let ids = ids.map_err(|error| self.failed_to_make(schema.stream(), error))?;
+        let ids = ids.map_err(|error| self.failed_to_make(schema.stream(), error, ledger))?;
         writers.set_ids(schema.stream(), ids);
         Ok(())
     }
 
     /// Returns the statements that free the name of a column of a stream.
-    pub(in crate::sink) fn free_column(&self, stream: &str, column: &str) -> String {
-        self.options.free_column(&self.sink, stream, column)
+    pub(in crate::sink) fn free_column(&self, stream: &str, column: &str, note: &str) -> String {
+        self.options.free_column(&self.sink, stream, (column, note))
     }
 
     /// Returns the error of a table that cannot have the columns of a stream.
-    fn failed_to_make(&self, stream: &str, error: LakeError) -> SinkError {
+    fn failed_to_make(&self, stream: &str, error: LakeError, ledger: &Ledger) -> SinkError {
         match error {
             LakeError::Retyped { table, column, found, wanted } => {
-                let (rename, wanted) = (self.free_column(stream, &column), wanted.into());
+                let noted = ledger.known_type(stream, &column).ok().flatten();
+                let note = noted.map_or_else(|| column.to_ascii_lowercase(), |noted| noted.note);
+                let (rename, wanted) = (self.free_column(stream, &column, &note), wanted.into());
                 SinkError::TypeChanged { table, column, found, wanted, rename }
             }
             error => SinkError::lake("make the table of a stream")(error),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_lake::{Ledger, LedgerLog, OWN_FOLDER, RESERVED_IN_FILES, RESERVED_IN_TABLES};
+use tollgate_lake::{Ledger, LedgerLog, NotedType, OWN_FOLDER, RESERVED_IN_FILES, RESERVED_IN_TABLES};
 use tollgate_log::{Column, LogId, Position, Schema};
 
 use super::options::{LakePlace, ParquetOptions};
@@ -88,11 +88,12 @@ pub(in crate::sink) fn check<'s>(
     })
 }
 
-/// Returns how to free the name of a column of a stream.
-pub(in crate::sink) type FreeColumn<'a> = dyn Fn(&str, &str) -> String + 'a;
+/// Returns how to free the name of a column of a stream. The arguments are the stream, the column, and the
+/// name of the note of its type.
+pub(in crate::sink) type FreeColumn<'a> = dyn Fn(&str, &str, &str) -> String + 'a;
 
 /// Returns how to free the names of the columns of a stream in files.
-pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream: &str, _: &str) -> String {
+pub(in crate::sink) fn free_column(options: &ParquetOptions, sink: &str, stream: &str) -> String {
     let place = &options.place;
     let columns = format!("{place}/_tollgate/{sink}/columns/{stream}");
     match place {
@@ -136,9 +137,8 @@ pub(super) fn check_types(
     let failed = || SinkError::lake("read the types of columns");
     for column in schema.table_columns() {
         let found = ledger.known_type(schema.stream(), &column.name).map_err(failed())?;
-        if let Some(found) = found.filter(|found| *found != column.kind.name()) {
-            let (stream, column) = (schema.stream(), column);
-            return Err(type_changed(free_column, stream, column, found));
+        if let Some(found) = found.filter(|found| found.kind != column.kind.name()) {
+            return Err(type_changed(free_column, schema.stream(), column, found));
         }
     }
     Ok(())
@@ -149,13 +149,13 @@ pub(super) fn type_changed(
     free_column: &FreeColumn<'_>,
     stream: &str,
     column: &Column,
-    found: String,
+    found: NotedType,
 ) -> SinkError {
     SinkError::TypeChanged {
         table: stream.to_owned(),
         column: column.name.clone(),
-        found,
+        found: found.kind,
         wanted: column.kind.name(),
-        rename: free_column(stream, &column.name),
+        rename: free_column(stream, &column.name, &found.note),
     }
 }

@@ -78,7 +78,7 @@ impl ParquetSink {
     pub(super) fn prepare(&mut self, schema: &Schema, writers: &mut Writers) -> Result<(), SinkError> {
         self.note(schema)?;
         match &mut self.tables {
-            Some(tables) if !writers.has_ids(schema) => tables.prepare(schema, writers),
+            Some(tables) if !writers.has_ids(schema) => tables.prepare(schema, writers, &self.ledger),
             _ => Ok(()),
         }
     }
@@ -119,7 +119,7 @@ impl ParquetSink {
             return Ok(());
         }
         check_names(schema, self.made())?;
-        check_types(&self.ledger, &|stream, column| self.free_column(stream, column), schema)?;
+        check_types(&self.ledger, &|stream, column, note| self.free_column(stream, column, note), schema)?;
         let failed = || SinkError::lake("read the types of columns");
         let mut missing = Vec::new();
         for column in schema.table_columns() {
@@ -128,17 +128,17 @@ impl ParquetSink {
                 missing.push(column);
             }
         }
-        self.rules.declared.check_missing(schema, &missing, NameCase::Kept)
+        self.rules.declared.check_missing(schema, &missing, NameCase::IgnoredInTables)
     }
 
     const fn made(&self) -> MadeOf {
         if self.tables.is_some() { MadeOf::Table } else { MadeOf::Files }
     }
 
-    fn free_column(&self, stream: &str, column: &str) -> String {
+    fn free_column(&self, stream: &str, column: &str, note: &str) -> String {
         match &self.tables {
-            Some(tables) => tables.free_column(stream, column),
-            None => free_column(&self.options, &self.name, stream, column),
+            Some(tables) => tables.free_column(stream, column, note),
+            None => free_column(&self.options, &self.name, stream),
         }
     }
 
@@ -152,8 +152,9 @@ impl ParquetSink {
             let wanted = column.kind.name();
             let found = self.ledger.column_type(schema.stream(), &column.name, &wanted);
             let found = found.map_err(SinkError::lake("note the type of a column"))?;
-            if found != wanted {
-                let free_column = |stream: &str, column: &str| self.free_column(stream, column);
+            if found.kind != wanted {
+                let free_column =
+                    |stream: &str, column: &str, note: &str| self.free_column(stream, column, note);
                 return Err(type_changed(&free_column, schema.stream(), column, found));
             }
         }

@@ -121,23 +121,33 @@ impl Tables {
         Ok(Some(Loaded { folder, table }))
     }
 
-    /// Loads a table, and compares it with what the sink noted of it.
+    /// Loads a table, and compares it with the note of the sink. Notes a table that the sink has not noted.
+    ///
+    /// # Errors
+    /// The table is not the table that the sink expects.
+    fn load_noted(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
+        let (found, is_noted) = self.look(name)?;
+        if let Some(Loaded { table, .. }) = found.as_ref().filter(|_| !is_noted) {
+            self.note(name, table, table.metadata.last_sequence())?;
+        }
+        Ok(found)
+    }
+
+    /// Loads a table, and compares it with the note of the sink. Returns whether there is a note. Changes
+    /// nothing.
     ///
     /// # Errors
     /// The table is missing, another one, or older than the sink has seen it. Or the sink has noted nothing,
     /// and the table is of another sink.
-    fn load_noted(&mut self, name: &TableName) -> Result<Option<Loaded>, LakeError> {
+    fn look(&mut self, name: &TableName) -> Result<(Option<Loaded>, bool), LakeError> {
         let note = self.notes.read(&*self.objects, name)?;
         let found = self.load(name)?;
         match (&note, &found) {
             (Some(note), _) => self.notes.check(name, note, found.as_ref().map(|found| &found.table))?,
-            (None, Some(Loaded { table, .. })) => {
-                self.expect_own(name, &table.metadata)?;
-                self.note(name, table, table.metadata.last_sequence())?;
-            }
+            (None, Some(Loaded { table, .. })) => self.expect_own(name, &table.metadata)?,
             (None, None) => {}
         }
-        Ok(found)
+        Ok((found, note.is_some()))
     }
 
     fn note(&self, name: &TableName, table: &CatalogTable, sequence: i64) -> Result<(), LakeError> {
@@ -211,10 +221,7 @@ impl Tables {
                 }
                 continue;
             };
-            let ids = found.metadata.ids_of(columns).map_err(|(column, found, wanted)| {
-                LakeError::Retyped { table: name.to_string(), column, found, wanted }
-            })?;
-            if let Some(ids) = ids {
+            if let Some(ids) = ids_of(&name, &found.metadata, columns)? {
                 self.known.entry(table.to_owned()).or_default().extend(ids);
                 return Ok(self.known.get(table).cloned().unwrap_or_default());
             }
@@ -223,6 +230,20 @@ impl Tables {
             self.catalog.commit(&name, &found, &change.commit)?;
         }
         Err(busy(&name))
+    }
+
+    /// Checks whether a table can have these columns. Changes nothing. A missing table is made by the first
+    /// load.
+    ///
+    /// # Errors
+    /// A column has another type, the table is not the table that the sink expects, or the catalog or the
+    /// warehouse does not answer.
+    pub fn check(&mut self, table: &str, columns: &[TableColumn]) -> Result<(), LakeError> {
+        let name = self.table(table);
+        match self.look(&name)?.0 {
+            Some(found) => ids_of(&name, &found.table.metadata, columns).map(drop),
+            None => self.expect_empty(&name),
+        }
     }
 
     /// Brings the files of a load into their tables, each table by one commit. A table that has the load
@@ -464,6 +485,17 @@ impl Tables {
         }
         Ok(files)
     }
+}
+
+/// Returns the ids of columns. `None`: the table does not have all of them.
+fn ids_of(
+    name: &TableName,
+    metadata: &Metadata,
+    columns: &[TableColumn],
+) -> Result<Option<FieldIds>, LakeError> {
+    let retyped =
+        |(column, found, wanted)| LakeError::Retyped { table: name.to_string(), column, found, wanted };
+    metadata.ids_of(columns).map_err(retyped)
 }
 
 /// Returns the properties whose keys begin with a text, if there are many.

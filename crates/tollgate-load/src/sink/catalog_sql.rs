@@ -1,6 +1,15 @@
 //! The tables of a catalog in a database, as `JdbcCatalog` (version 1) and `SqlCatalog` of pyiceberg have
 //! them. Parameters are `$1` and so on, in the order of their first use: SQLite counts them so.
 
+/// What a program does with a catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CatalogAccess {
+    /// It makes the tables of the catalog if they are missing, and changes them.
+    Write,
+    /// It only finds tables. A catalog without its tables has none.
+    Read,
+}
+
 /// Creates the tables.
 pub(super) const CREATE: [&str; 2] = [
     "CREATE TABLE IF NOT EXISTS iceberg_tables (catalog_name VARCHAR(255) NOT NULL, \

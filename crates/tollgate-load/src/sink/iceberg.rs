@@ -28,7 +28,7 @@ pub(super) fn open(
     name: &str,
     rules: super::write_rules::WriteRules,
 ) -> Result<Box<dyn super::contract::Sink>, crate::error::SinkError> {
-    let tables = LakeTables::open(options, name)?;
+    let tables = LakeTables::open(options, name, super::catalog_sql::CatalogAccess::Write)?;
     Ok(Box::new(super::parquet::ParquetSink::open(&options.files, name, rules, Some(tables))?))
 }
 

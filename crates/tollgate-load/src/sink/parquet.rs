@@ -25,7 +25,7 @@ mod sink;
 pub(super) use leases::LakeLeases;
 pub use options::{LakePlace, ParquetOptions};
 #[cfg(feature = "lake")]
-pub(super) use place::created_of;
+pub(super) use place::{created_of, open_ledger};
 pub(super) use reading::{MadeOf, check, check_names, free_column, read_counts, read_positions};
 #[cfg(feature = "lake")]
 pub(super) use sink::ParquetSink;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value as Json, json};
-use tollgate_load::{CatalogPlace, Loader, PostgresUrl};
-use tollgate_log::{ColumnType, DiskStorage, Value};
+use tollgate_load::{CatalogPlace, Loader, PostgresUrl, RestOptions, SinkOptions};
+use tollgate_log::{ColumnType, DiskStorage, Schema, Value};
 
 use crate::cluster::{Cluster, shared};
 use crate::cut::Cut;
-use crate::logs::PATIENCE;
+use crate::logs::{PATIENCE, column};
 use crate::readers::{check_types, write_types};
 use crate::site::Site;
 use crate::tables;
@@ -153,8 +153,51 @@ fn a_name_in_another_case_is_the_column_of_the_table_or_is_refused() {
 }
 
 #[test]
+fn a_check_asks_the_catalog_and_changes_nothing() {
+    let site = site();
+    let sink = |kind| {
+        let columns = vec![column("n", ColumnType::Int), column("more", kind)];
+        let declared = [Schema::new("visits", columns).unwrap()].into_iter().collect();
+        SinkOptions { declared, ..site.sink() }
+    };
+    // A catalog without a file has no tables.
+    sink(ColumnType::Uuid).check().unwrap();
+    assert!(!site.folder.path().join("catalog.sqlite").exists());
+    site.write_with_more(ColumnType::Int, Value::Int(1));
+    site.load();
+    // An engine added the column, so the sink has no note of it.
+    fs::remove_file(site.lake().join("_tollgate/lake/columns/visits/more")).unwrap();
+    sink(ColumnType::Int).check().unwrap();
+    let error = sink(ColumnType::Uuid).check().unwrap_err();
+    assert!(error.is_of_configuration(), "{error}");
+    let start = "column \"more\" of table \"web.visits\" is long, the stream has uuid: a column never";
+    assert!(error.to_string().starts_with(start), "{error}");
+    // A table of a sink with another name is found before its records are loaded again.
+    let mut renamed = sink(ColumnType::Int);
+    renamed.name = "lake2".to_owned();
+    let error = format!("{:?}", renamed.check().unwrap_err());
+    assert!(error.contains("has rows of the sink"), "{error}");
+}
+
+#[test]
+fn a_catalog_that_does_not_answer_fails_a_check() {
+    let address = "127.0.0.1:1";
+    let postgres = PostgresUrl::parse(&format!("postgres://tollgate@{address}/none")).unwrap();
+    let rest = RestOptions::new(&format!("http://{address}"));
+    for catalog in [CatalogPlace::Postgres(Box::new(postgres)), CatalogPlace::Rest(Box::new(rest))] {
+        let site = Site { catalog: Some(catalog.clone()), ..Site::new() };
+        let error = site.sink().check().unwrap_err();
+        assert!(!error.is_of_configuration(), "{catalog}: {error}");
+    }
+}
+
+#[test]
 fn a_catalog_of_postgresql_has_the_tables_too() {
     let (site, address) = site_in(shared(), shared().port);
+    site.sink().check().unwrap();
+    let database = address.rsplit('/').next().unwrap();
+    let made = shared().sql(database, "SELECT to_regclass('iceberg_tables') IS NULL");
+    assert_eq!(made.trim(), "t");
     site.write(400);
     assert_eq!(site.load().rows, 400);
     let address = address.replace("postgres://", "postgresql+psycopg2://");

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tollgate_lake::LakeError;
 use tollgate_lake::iceberg::{Locations, TableName};
 use tollgate_log::{DiskStorage, make_folder};
 
 use crate::error::SinkError;
-use crate::sink::catalog_sql::{ADD, ADD_NAMESPACE, CREATE, LOCATION, REPLACE, TABLES};
+use crate::sink::catalog_sql::{ADD, ADD_NAMESPACE, CREATE, CatalogAccess, LOCATION, REPLACE, TABLES};
 
 /// Longest wait for the lock of another program.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -18,13 +18,14 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct SqliteCatalog {
     path: PathBuf,
     catalog: String,
+    access: CatalogAccess,
     connection: Option<Connection>,
 }
 
 impl SqliteCatalog {
     /// Creates a catalog. Opens nothing.
-    pub(super) fn new(path: &Path, catalog: &str) -> Self {
-        Self { path: path.to_owned(), catalog: catalog.to_owned(), connection: None }
+    pub(super) fn new(path: &Path, catalog: &str, access: CatalogAccess) -> Self {
+        Self { path: path.to_owned(), catalog: catalog.to_owned(), access, connection: None }
     }
 
     fn run<T>(
@@ -34,10 +35,7 @@ impl SqliteCatalog {
     ) -> Result<T, LakeError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self
-                .make_folder()
-                .and_then(|()| self.open().map_err(self.failed("open the catalog")))
-                .map_err(LakeError::call("use", "the catalog"))?,
+            None => self.connect().map_err(LakeError::call("use", "the catalog"))?,
         };
         let result = call(&connection, &self.catalog);
         if result.is_ok() {
@@ -51,6 +49,27 @@ impl SqliteCatalog {
         move |source| SinkError::Database { action, path, source }
     }
 
+    fn connect(&self) -> Result<Connection, SinkError> {
+        if self.access == CatalogAccess::Write {
+            self.make_folder()?;
+        }
+        self.open().map_err(self.failed("open the catalog"))
+    }
+
+    /// Returns whether the catalog is only read, and has no file or no tables yet.
+    fn is_missing(&mut self) -> Result<bool, LakeError> {
+        if self.access == CatalogAccess::Write {
+            return Ok(false);
+        }
+        let exists = self.path.try_exists().map_err(LakeError::call("find", "the file of the catalog"))?;
+        if !exists {
+            return Ok(true);
+        }
+        self.run("find the tables of the catalog", |connection, _| {
+            Ok(!connection.table_exists(None, "iceberg_tables")?)
+        })
+    }
+
     fn make_folder(&self) -> Result<(), SinkError> {
         let Some(folder) = self.path.parent() else { return Ok(()) };
         let made = make_folder(&DiskStorage, folder);
@@ -58,6 +77,12 @@ impl SqliteCatalog {
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {
+        if self.access == CatalogAccess::Read {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(&self.path, flags)?;
+            connection.busy_timeout(LOCK_WAIT)?;
+            return Ok(connection);
+        }
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(LOCK_WAIT)?;
         // A commit that returned is on disk, in each journal mode that another program may have set.
@@ -69,6 +94,9 @@ impl SqliteCatalog {
 
 impl Locations for SqliteCatalog {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
+        if self.is_missing()? {
+            return Ok(None);
+        }
         self.run("find a table", |connection, catalog| {
             let row = params![catalog, table.namespace, table.table];
             let found = connection.query_row(LOCATION, row, |row| row.get::<_, Option<String>>(0));

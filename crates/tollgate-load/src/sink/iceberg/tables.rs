@@ -20,11 +20,15 @@ use super::rest::RestCatalog;
 use super::sqlite_catalog::SqliteCatalog;
 use crate::clock::now_us;
 use crate::error::SinkError;
-use crate::sink::parquet::LakePlace;
+use crate::sink::catalog_sql::CatalogAccess;
+use crate::sink::parquet::{LakePlace, open_ledger};
 use crate::sink::postgres::PostgresCatalog;
 
 /// Time between two searches for files that no snapshot needs.
 const SWEEP_EVERY: Duration = Duration::from_hours(24);
+
+const MAKE_TABLE: &str = "make the table of a stream";
+const READ_TABLE: &str = "read a table of the catalog";
 
 /// The tables of an Iceberg sink.
 pub(in crate::sink) struct LakeTables {
@@ -40,9 +44,13 @@ fn now_ms() -> i64 {
 }
 
 impl LakeTables {
-    pub(in crate::sink) fn open(options: &IcebergOptions, sink: &str) -> Result<Self, SinkError> {
+    pub(in crate::sink) fn open(
+        options: &IcebergOptions,
+        sink: &str,
+        access: CatalogAccess,
+    ) -> Result<Self, SinkError> {
         let objects = objects(&options.files.place)?;
-        let catalog = catalog(options, &objects);
+        let catalog = catalog(options, &objects, access);
         let table_options = TableOptions {
             sink: sink.to_owned(),
             namespace: options.namespace.clone(),
@@ -82,9 +90,26 @@ impl LakeTables {
         ledger: &Ledger,
     ) -> Result<(), SinkError> {
         let ids = self.tables.ensure(schema.stream(), &table_columns(schema));
-        let ids = ids.map_err(|error| self.failed_to_make(schema.stream(), error, ledger))?;
+        let ids = ids.map_err(|error| self.failed(MAKE_TABLE, schema.stream(), error, ledger))?;
         writers.set_ids(schema.stream(), ids);
         Ok(())
+    }
+
+    /// Checks whether the tables of the catalog can have the columns of these streams. Changes nothing.
+    pub(in crate::sink) fn check(
+        options: &IcebergOptions,
+        sink: &str,
+        schemas: &[&Schema],
+    ) -> Result<(), SinkError> {
+        let mut tables = Self::open(options, sink, CatalogAccess::Read)?;
+        let ledger = open_ledger(&options.files, sink)?;
+        for (table, columns) in [(REJECTS, table_columns_of_rejects()), (GAPS, table_columns_of_gaps())] {
+            tables.tables.check(table, &columns).map_err(SinkError::lake(READ_TABLE))?;
+        }
+        schemas.iter().try_for_each(|schema| {
+            let checked = tables.tables.check(schema.stream(), &table_columns(schema));
+            checked.map_err(|error| tables.failed(READ_TABLE, schema.stream(), error, &ledger))
+        })
     }
 
     /// Returns the statements that free the name of a column of a stream.
@@ -93,7 +118,7 @@ impl LakeTables {
     }
 
     /// Returns the error of a table that cannot have the columns of a stream.
-    fn failed_to_make(&self, stream: &str, error: LakeError, ledger: &Ledger) -> SinkError {
+    fn failed(&self, action: &'static str, stream: &str, error: LakeError, ledger: &Ledger) -> SinkError {
         match error {
             LakeError::Retyped { table, column, found, wanted } => {
                 let noted = ledger.known_type(stream, &column).ok().flatten();
@@ -101,7 +126,7 @@ impl LakeTables {
                 let (rename, wanted) = (self.free_column(stream, &column, &note), wanted.into());
                 SinkError::TypeChanged { table, column, found, wanted, rename }
             }
-            error => SinkError::lake("make the table of a stream")(error),
+            error => SinkError::lake(action)(error),
         }
     }
 
@@ -168,10 +193,10 @@ impl LakeTables {
     }
 }
 
-fn catalog(options: &IcebergOptions, objects: &Arc<dyn Objects>) -> Box<dyn Catalog> {
+fn catalog(options: &IcebergOptions, objects: &Arc<dyn Objects>, access: CatalogAccess) -> Box<dyn Catalog> {
     let locations: Box<dyn Locations> = match &options.catalog {
-        CatalogPlace::Sqlite(path) => Box::new(SqliteCatalog::new(path, &options.catalog_name)),
-        CatalogPlace::Postgres(url) => Box::new(PostgresCatalog::new(url, &options.catalog_name)),
+        CatalogPlace::Sqlite(path) => Box::new(SqliteCatalog::new(path, &options.catalog_name, access)),
+        CatalogPlace::Postgres(url) => Box::new(PostgresCatalog::new(url, &options.catalog_name, access)),
         CatalogPlace::Rest(rest) => return Box::new(RestCatalog::new(rest, options.files.place.aws_keys())),
     };
     Box::new(FileCatalog::new(locations, objects.clone(), now_ms))

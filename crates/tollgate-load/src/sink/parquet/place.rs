@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES_MAX: u64 = 16 << 30;
 
 /// Opens the plans and commits of a sink.
-pub(super) fn open_ledger(options: &ParquetOptions, sink: &str) -> Result<Ledger, SinkError> {
+pub(in crate::sink) fn open_ledger(options: &ParquetOptions, sink: &str) -> Result<Ledger, SinkError> {
     let place: Box<dyn Place> = match &options.place {
         LakePlace::Folder(folder) => Box::new(FolderPlace::new(folder)),
         LakePlace::Objects(objects) => {

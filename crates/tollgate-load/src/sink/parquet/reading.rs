@@ -10,10 +10,10 @@ use super::place::open_ledger;
 use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 
-const FILES_HAVE_COLUMN: &str = "has a name that files of Parquet use for the key, the log, the number or the \
-                                 day of the record: rename the column";
-const TABLES_HAVE_COLUMN: &str = "has a name that tables of Iceberg use for the key, the log, the number, the \
-                                  time or the partition of the record: rename the column";
+const FILES_HAVE_COLUMN: &str = "has a name that files of Parquet use for the key, the log, the number or \
+                                 the day of the record: rename the column";
+const TABLES_HAVE_COLUMN: &str = "has a name that tables of Iceberg use for the key, the log, the number, \
+                                  the time or the partition of the record: rename the column";
 
 /// What a sink of files makes of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,19 +7,25 @@ use tollgate_lake::iceberg::{Locations, TableName};
 use super::error::{Failure, at};
 use super::options::{PostgresOptions, PostgresUrl};
 use super::session::Session;
-use crate::sink::catalog_sql::{ADD, ADD_NAMESPACE, CREATE, LOCATION, REPLACE, TABLES};
+use crate::sink::catalog_sql::{ADD, ADD_NAMESPACE, CREATE, CatalogAccess, LOCATION, REPLACE, TABLES};
+
+/// Finds whether the catalog has its tables.
+const EXISTS: &str = "SELECT 1 WHERE to_regclass('iceberg_tables') IS NOT NULL \
+                      AND to_regclass('iceberg_namespace_properties') IS NOT NULL";
 
 /// A catalog in PostgreSQL. After an error, it connects again.
 pub(crate) struct PostgresCatalog {
     options: PostgresOptions,
     catalog: String,
+    access: CatalogAccess,
     session: Option<Session>,
 }
 
 impl PostgresCatalog {
     /// Creates a catalog. Connects to nothing.
-    pub(crate) fn new(server: &PostgresUrl, catalog: &str) -> Self {
-        Self { options: PostgresOptions::new(server.clone()), catalog: catalog.to_owned(), session: None }
+    pub(in crate::sink) fn new(server: &PostgresUrl, catalog: &str, access: CatalogAccess) -> Self {
+        let options = PostgresOptions::new(server.clone());
+        Self { options, catalog: catalog.to_owned(), access, session: None }
     }
 
     fn run<T>(
@@ -41,11 +47,9 @@ impl PostgresCatalog {
 
     fn connect(&self) -> Result<Session, crate::error::SinkError> {
         let mut session = Session::open(&self.options)?;
-        let exists = "SELECT 1 WHERE to_regclass('iceberg_tables') IS NOT NULL \
-                      AND to_regclass('iceberg_namespace_properties') IS NOT NULL";
         let failed = || at("make the tables of the catalog", &self.options);
-        // A user without the right to create tables may use those that exist.
-        if session.query(exists, &[]).map_err(failed())?.is_empty() {
+        // A user without the right to create tables may use tables that exist.
+        if self.access == CatalogAccess::Write && session.query(EXISTS, &[]).map_err(failed())?.is_empty() {
             CREATE.iter().try_for_each(|statement| session.run(statement)).map_err(failed())?;
         }
         Ok(session)
@@ -54,7 +58,11 @@ impl PostgresCatalog {
 
 impl Locations for PostgresCatalog {
     fn location(&mut self, table: &TableName) -> Result<Option<String>, LakeError> {
+        let access = self.access;
         self.run("find a table", |session, catalog| {
+            if access == CatalogAccess::Read && session.query(EXISTS, &[])?.is_empty() {
+                return Ok(None);
+            }
             let row: [&(dyn ToSql + Sync); 3] = [&catalog, &table.namespace, &table.table];
             let rows = session.query(LOCATION, &row)?;
             Ok(rows.first().and_then(|row| row.get(0)))

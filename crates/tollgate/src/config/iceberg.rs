@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_load::{CatalogPlace, IcebergOptions, OWN_FOLDER, Partition, PostgresUrl, hide_password};
+use tollgate_load::{
+    CatalogPlace, IcebergOptions, LakePlace, OWN_FOLDER, Partition, PostgresUrl, hide_password,
+};
 
 use super::keep::Keep;
 use super::key::{Facts, inline_of, keys, shown};
@@ -23,6 +25,8 @@ const CATALOG_ALLOWED: &str = "a path, `postgres://user:password@host:port/datab
 pub(super) const CATALOG_PATH: &str = "iceberg.catalog";
 /// Places that have no common address among engines.
 const AZURE: &str = "az://";
+/// Letters that begin another part of an address, such as `file:///srv/lake`.
+const NOT_IN_ADDRESS: [char; 2] = ['#', '?'];
 const NAME_BYTES_MAX: usize = 255;
 
 keys! {
@@ -119,7 +123,20 @@ pub(super) fn read(section: &mut Section<'_>, folders: (&Path, &Path)) -> Option
         table.fault_at(&found.span, text);
     }
     let warehouse = warehouse.filter(|found| !found.value.starts_with(AZURE));
+    let span = warehouse.as_ref().map(|found| found.span.clone());
     let lake = parquet::read_at(section, ICEBERG, warehouse, folders);
+    if let (LakePlace::Folder(folder), Some(span)) = (&lake.options.place, span)
+        && folder.to_string_lossy().contains(NOT_IN_ADDRESS)
+    {
+        let text = format!(
+            "{} in {} is {}, allowed is a folder without \"#\" and \"?\": engines cut the address of a file \
+             there, rename the folder",
+            WAREHOUSE.name,
+            table.name(),
+            folder.display()
+        );
+        table.fault_at(&span, text);
+    }
     let catalog = catalog.unwrap_or_else(|| CatalogPlace::Sqlite(PathBuf::new()));
     let is_file = matches!(catalog, CatalogPlace::Sqlite(_));
     let mut options = IcebergOptions::new(lake.options.clone(), catalog);

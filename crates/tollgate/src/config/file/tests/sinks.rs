@@ -344,6 +344,13 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
         &["t.toml:4:40: warehouse in iceberg of [sink.lake] is \"az://c/p\", allowed is a path, s3:// or \
            gs://: engines have no common address for Azure"],
     );
+    for folder in ["a#b", "a/b?c"] {
+        let text = format!(
+            "t.toml:4:40: warehouse in iceberg of [sink.lake] is {folder}, allowed is a folder without \"#\" and \
+             \"?\": engines cut the address of a file there, rename the folder"
+        );
+        check(&sink("").replace("\"w\"", &format!("{folder:?}")), &[&text]);
+    }
     for name in ["_tollgate", "_Tollgate"] {
         let text = format!(
             "t.toml:4:57: namespace in iceberg of [sink.lake] is {name:?}, the folder of the plans and commits \

@@ -62,6 +62,7 @@ fn needs_operator(code: ErrorCode) -> bool {
         ErrorCode::InvalidTopic
             | ErrorCode::InvalidConfig
             | ErrorCode::InvalidPartitions
+            | ErrorCode::InvalidRecord
             | ErrorCode::InvalidRequest
             | ErrorCode::InvalidTransactionTimeout
             | ErrorCode::PolicyViolation
@@ -135,6 +136,7 @@ mod tests {
         check(ErrorCode::UnknownServerError, "NotNow");
         check(ErrorCode::NotCoordinator, "NotNow");
         check(ErrorCode::PolicyViolation, "Refused");
+        check(ErrorCode::InvalidRecord, "Refused");
         check(ErrorCode::InvalidTransactionTimeout, "Refused");
         check(ErrorCode::ProducerFenced, "Fenced");
         check(ErrorCode::TransactionalIdAuthorizationFailed, "Denied");

@@ -153,7 +153,7 @@ impl SinkOptions {
         let keeps = duplicates == Duplicates::Keep && taken.any(|schema| schema.key().is_some());
         let notes = [
             (keeps, "retries with the same key appear twice, because duplicates is \"keep\""),
-            (!is_exact, "rows may appear twice after a crash, because exactly_once is false"),
+            (!is_exact, "rows may appear again after a crash or a retry, because exactly_once is false"),
         ];
         notes.into_iter().filter(|(is_true, _)| *is_true).map(|(_, note)| note).collect()
     }
@@ -277,7 +277,7 @@ mod tests {
     use crate::sink::LakePlace;
 
     const TWICE: &str = "retries with the same key appear twice, because duplicates is \"keep\"";
-    const CRASH: &str = "rows may appear twice after a crash, because exactly_once is false";
+    const CRASH: &str = "rows may appear again after a crash or a retry, because exactly_once is false";
 
     fn schema(stream: &str, is_keyed: bool) -> Schema {
         let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };

@@ -66,7 +66,7 @@ keys! {
     /// Compression of batches.
     compression = one_of("none", super::value::names::<Compression>) => broker.compression;
     /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
-    /// crash.
+    /// crash, and again with each retry of a load.
     exactly_once = switch(true) => exactly_once;
     /// How the value of a row is written: as a JSON object, or as a row of the log.
     format = one_of("json", super::value::names::<RowFormat>) => format;

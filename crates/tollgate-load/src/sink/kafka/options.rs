@@ -26,7 +26,7 @@ pub struct KafkaOptions {
     /// Number of copies of a topic that the sink makes. 0: the broker decides.
     pub replication: u16,
     /// Whether rows and position are committed in one transaction. If not, rows may appear twice after a
-    /// crash.
+    /// crash, and again with each retry of a load.
     pub exactly_once: bool,
     /// How the value of a row is written.
     pub format: RowFormat,

@@ -26,7 +26,8 @@ pub trait Producer: Send {
     ///
     /// # Errors
     /// `TooLarge` names the records that the broker refuses for their size. The caller then aborts the
-    /// transaction. Without transactions, the other records are visible.
+    /// transaction. Without transactions, the other records are visible. If another record failed too, the
+    /// error is the one of that record.
     fn send(&mut self, records: &[&QueueRecord]) -> Result<(), QueueError>;
 
     /// Commits the transaction. `Ok` means that all in-sync replicas have it.

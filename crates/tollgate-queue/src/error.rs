@@ -82,6 +82,15 @@ pub enum QueueError {
 }
 
 impl QueueError {
+    /// Moves the places of refused records, for records that were sent after `count` others.
+    #[must_use]
+    pub fn after(mut self, count: usize) -> Self {
+        if let Self::TooLarge { places } = &mut self {
+            places.iter_mut().for_each(|place| *place += count);
+        }
+        self
+    }
+
     /// Adds the topic or the id that the call is about.
     #[cfg_attr(not(feature = "krafka"), expect(dead_code))]
     pub(crate) fn about(mut self, what: &str) -> Self {

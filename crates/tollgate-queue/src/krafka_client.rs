@@ -282,8 +282,10 @@ async fn deliver(kind: &Kind, records: &[&QueueRecord]) -> Result<(), Undelivere
     }
     // An earlier record of the list may be the cause, so that one is reported.
     let failure = first_failure(sent, &mut too_large).await.or(unsent);
+    // The caller of `TooLarge` takes the other records for delivered if there is no transaction.
+    let is_size_first = matches!(kind, Kind::Transactional(_)) || failure.is_none();
     match failure {
-        _ if !too_large.is_empty() => Err(Undelivered::TooLarge(too_large)),
+        _ if is_size_first && !too_large.is_empty() => Err(Undelivered::TooLarge(too_large)),
         Some((place, error)) => {
             Err(Undelivered::Failed { topic: Some(records[place].topic.to_string()), error })
         }

@@ -93,10 +93,12 @@ impl Producer for RdkafkaProducer {
             |error: &KafkaError| error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge);
         let places: Vec<_> =
             outcomes.iter().filter(|(_, error)| is_size(error)).map(|(place, _)| *place).collect();
-        if !places.is_empty() {
+        let other = outcomes.iter().find(|(_, error)| !is_size(error));
+        // Without a transaction, `TooLarge` says that the other records are visible.
+        if !places.is_empty() && (self.is_transactional || (other.is_none() && flushed.is_ok())) {
             return Err(QueueError::TooLarge { places });
         }
-        match outcomes.first() {
+        match other {
             Some((_, error)) => Err(self.failed(error)),
             None => flushed.map_err(|error| self.failed(&error)),
         }

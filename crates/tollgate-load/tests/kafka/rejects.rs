@@ -2,18 +2,22 @@
 
 use tollgate_faults::kafka::Read;
 use tollgate_load::{ItemRow, Retried, RowFormat};
-use tollgate_log::{Level, SchemaId, Transaction, Value};
+use tollgate_log::{ColumnType, Level, Schema, SchemaId, Transaction, Value};
 
-use crate::logs::hand_over;
-use crate::site::{Broker, Site, broker, row, unread, visit, visits};
+use crate::logs::{add, hand_over};
+use crate::site::{Broker, Site, broker, column, number, row, unread, visit, visits};
 
 /// Sets the largest batch that the topic takes.
 fn set_limit(broker: &Broker, site: &Site, bytes: u32) {
-    let change = format!("max.message.bytes={bytes}");
+    configure(broker, &site.topic(), &format!("max.message.bytes={bytes}"));
+}
+
+/// Changes a setting of a topic.
+fn configure(broker: &Broker, topic: &str, change: &str) {
     let done = broker
         .kafka
         .java(&["org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", &broker.kafka.address()])
-        .args(["--alter", "--topic", &site.topic(), "--add-config", &change])
+        .args(["--alter", "--topic", topic, "--add-config", change])
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -143,4 +147,39 @@ fn without_transactions_a_large_record_is_rejected_and_no_other_is_doubled() {
     let status = site.load();
     assert_eq!((status.rows, status.rejects), (59, 2));
     site.assert_visits(&broker, 0..60);
+}
+
+#[test]
+fn without_transactions_a_large_record_hides_no_other_failure_of_its_load() {
+    let broker = broker();
+    let mut site = Site::new(&broker);
+    site.kafka().exactly_once = false;
+    let orders = Schema::new("orders", vec![column("n", ColumnType::Int)]).unwrap();
+    let topic = format!("{}.orders", site.name);
+    let write = |site: &Site, numbers: std::ops::Range<i64>, large: &str| {
+        site.write_in(8 << 20, &[visits(), orders.clone()], |appender| {
+            for n in numbers {
+                add(appender, SchemaId(0), &[Value::Int(n), Value::Text("/")]);
+                add(appender, SchemaId(1), &[Value::Int(n)]);
+            }
+            if !large.is_empty() {
+                add(appender, SchemaId(0), &[Value::Int(-1), Value::Text(large)]);
+            }
+            hand_over(appender);
+        })
+    };
+    write(&site, 0..1, "");
+    assert_eq!(site.load().rows, 2);
+    set_limit(&broker, &site, 100_000);
+    // The topic refuses records without a key.
+    configure(&broker, &topic, "cleanup.policy=compact");
+    write(&site, 1..10, &"x".repeat(150_000));
+    let reason = site.load_until_stopped();
+    assert!(reason.contains(&format!("refuses a call: topic {topic:?}: InvalidRecord")), "{reason}");
+    configure(&broker, &topic, "cleanup.policy=delete");
+    let status = site.load();
+    assert_eq!((status.rows, status.rejects), (18, 1));
+    let mut found: Vec<_> = broker.kafka.read(&topic).iter().map(number).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..10).collect::<Vec<_>>());
 }

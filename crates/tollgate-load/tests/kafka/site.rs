@@ -146,7 +146,7 @@ impl Site {
     }
 }
 
-fn number(record: &Read) -> i64 {
+pub(crate) fn number(record: &Read) -> i64 {
     let row: serde_json::Value = serde_json::from_str(&record.value).unwrap();
     row["n"].as_i64().unwrap()
 }

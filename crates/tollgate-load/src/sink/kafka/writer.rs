@@ -381,7 +381,10 @@ impl KafkaSink {
         // Without transactions, the position follows the rows, so that a crash never loses one.
         let sent = match self.options.exactly_once {
             true => producer.send(&[rows, &entries].concat()),
-            false => producer.send(rows).and_then(|()| producer.send(&entries)),
+            false => producer.send(rows).and_then(|()| {
+                // The places count from the first row.
+                producer.send(&entries).map_err(|error| error.after(rows.len()))
+            }),
         };
         match sent {
             Ok(()) => {}

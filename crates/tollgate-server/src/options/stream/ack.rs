@@ -113,9 +113,11 @@ impl Ack {
     }
 
     /// Returns the level for a transaction with records of both streams. Records that a sink has committed
-    /// are also on disk. If both levels name a sink, the first one counts.
+    /// are also on disk. If both levels name a sink, the first one counts. Only if both streams lower their
+    /// level while the queue is away, the transaction does so too.
     pub(crate) fn strictest(mut self, mut other: Self) -> Self {
-        match (self.awaited_mut(), other.awaited_mut()) {
+        let is_refused = self.is_refused_away() || other.is_refused_away();
+        let mut strictest = match (self.awaited_mut(), other.awaited_mut()) {
             (Some((_, timeout)), Some((_, other))) => {
                 *timeout = (*timeout).max(*other);
                 self
@@ -126,6 +128,21 @@ impl Ack {
                 (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),
                 _ => self,
             },
+        };
+        if let Self::Queued { when_away, .. } = &mut strictest
+            && is_refused
+        {
+            *when_away = WhenAway::Refused;
+        }
+        strictest
+    }
+
+    /// Returns whether requests of this level are refused while its sink is away.
+    fn is_refused_away(self) -> bool {
+        match self {
+            Self::Log(_) => false,
+            Self::Loaded { .. } => true,
+            Self::Queued { when_away, .. } => when_away == WhenAway::Refused,
         }
     }
 
@@ -142,5 +159,32 @@ impl Ack {
 impl From<Level> for Ack {
     fn from(level: Level) -> Self {
         Self::Log(level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_lowers_its_level_only_if_each_stream_of_the_queue_does() {
+        let queued = |when_away, seconds| Ack::Queued {
+            sink: SinkPlace(0),
+            timeout: Duration::from_secs(seconds),
+            when_away,
+        };
+        let (refused, synced) = (queued(WhenAway::Refused, 9), queued(WhenAway::Synced, 9));
+        let (later_refused, later_synced) = (queued(WhenAway::Refused, 1), queued(WhenAway::Synced, 1));
+        let log = Ack::Log(Level::Received);
+        for (first, second, expected) in [
+            (synced, later_synced, synced),
+            (synced, later_refused, refused),
+            (refused, later_synced, refused),
+            (log, synced, synced),
+            (synced, log, synced),
+            (log, refused, refused),
+        ] {
+            assert_eq!(first.strictest(second), expected, "{first:?} and {second:?}");
+        }
     }
 }

@@ -79,6 +79,18 @@ pub trait Topics: Send {
     /// # Errors
     /// The broker does not answer, refuses the user, or a transaction stays open for too long.
     fn table(&mut self, topic: &str, to: ReadTo<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError>;
+
+    /// Reads the committed records of one partition of a compacted topic, as [`Self::table`] does to
+    /// [`ReadTo::End`]. Only the keys that `is_kept` accepts are in memory.
+    ///
+    /// # Errors
+    /// The broker does not answer, refuses the user, or a transaction stays open for too long.
+    fn table_of(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        is_kept: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError>;
 }
 
 /// A reader of committed records. It has no consumer group, so the caller keeps the offsets.

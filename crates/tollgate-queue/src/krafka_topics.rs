@@ -55,6 +55,21 @@ impl KrafkaTopics {
             Some(Err(error)) => Err(self.failed(topic, &error)),
         }
     }
+
+    /// Reads partitions of a topic.
+    fn read(
+        &self,
+        topic: &str,
+        partitions: Vec<i32>,
+        to: ReadTo<'_>,
+        is_kept: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
+        let admin = self.connection.admin();
+        let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
+        let reading = read_table(&ends, topic, (partitions, to, is_kept), self.open_max);
+        let table = self.connection.waiter.wait_at_most(self.open_max * 2, reading);
+        table.map_err(|error| self.failed(topic, &error))
+    }
 }
 
 impl Topics for KrafkaTopics {
@@ -130,11 +145,16 @@ impl Topics for KrafkaTopics {
             return Err(QueueError::UnknownTopic { brokers, topic: topic.to_owned() });
         };
         let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
-        let admin = self.connection.admin();
-        let ends = Ends { kafka: &self.connection.kafka, admin: &admin };
-        let reading = read_table(&ends, topic, (partitions, to), self.open_max);
-        let table = self.connection.waiter.wait_at_most(self.open_max * 2, reading);
-        table.map_err(|error| self.failed(topic, &error))
+        self.read(topic, partitions, to, &|_| true)
+    }
+
+    fn table_of(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        is_kept: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, QueueError> {
+        self.read(topic, vec![partition], ReadTo::End, is_kept)
     }
 }
 
@@ -150,7 +170,7 @@ fn wire_topic(topic: &NewTopic) -> Result<krafka::admin::NewTopic, KrafkaError> 
 async fn read_table(
     lost: &Ends<'_>,
     topic: &str,
-    (partitions, to): (Vec<i32>, ReadTo<'_>),
+    (partitions, to, is_kept): (Vec<i32>, ReadTo<'_>, &dyn Fn(&[u8]) -> bool),
     open_max: Duration,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
     let ends = ends(lost.admin, topic, &partitions, to).await?;
@@ -164,14 +184,14 @@ async fn read_table(
         .build()
         .await?;
     consumer.assign(topic, partitions).await?;
-    let table = read_to(&consumer, topic, &ends, open_max, lost).await;
+    let table = read_to(&consumer, (topic, is_kept), &ends, open_max, lost).await;
     consumer.close().await?;
     table
 }
 
 async fn read_to(
     consumer: &Consumer,
-    topic: &str,
+    (topic, is_kept): (&str, &dyn Fn(&[u8]) -> bool),
     ends: &HashMap<i32, i64>,
     open_max: Duration,
     lost: &Ends<'_>,
@@ -180,7 +200,7 @@ async fn read_to(
     let mut looked = begun;
     while !behind(consumer, topic, ends).await.is_empty() {
         for record in consumer.poll(FETCH_WAIT).await? {
-            let Some(key) = record.key else { continue };
+            let Some(key) = record.key.filter(|key| is_kept(key)) else { continue };
             match record.value {
                 Some(value) => drop(table.insert(key.to_vec(), value.to_vec())),
                 None => drop(table.remove(&key[..])),

@@ -24,6 +24,7 @@ mod options;
 mod rejects;
 mod retry;
 mod schemas;
+mod settled;
 mod state;
 mod topics;
 mod writer;
@@ -117,7 +118,8 @@ impl Sink for KafkaSink {
                     }
                 },
             };
-            chunk.add_reject(stream, rejects::parts(&self.name, log, sequence, stream, &refused));
+            let parts = rejects::parts(&self.name, log, sequence, stream, &refused);
+            chunk.add_reject(stream, (sequence, refused.reason.into_owned()), parts);
         }
         self.chunk = Some(chunk);
         Ok(())
@@ -156,9 +158,13 @@ impl Sink for KafkaSink {
         first: Sequence,
         last: Sequence,
     ) -> Result<Vec<(Sequence, String)>, SinkError> {
-        let rejects = self.read_rejects()?.into_iter().filter(|reject| reject.log == log);
-        let rejects = rejects.map(|reject| (Sequence(reject.sequence.cast_unsigned()), reject.reason));
-        Ok(rejects.filter(|(sequence, _)| (first..=last).contains(sequence)).collect())
+        if let Some(rejects) = self.settled.of(log, first, last) {
+            return Ok(rejects);
+        }
+        // The producer ends the transaction that an earlier process may have left open, so that the read does
+        // not wait for its end.
+        self.own(log)?;
+        self.read_rejects_of(log, first, last)
     }
 
     fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError> {

@@ -10,5 +10,6 @@ mod exactly_once;
 mod logs;
 mod records;
 mod rejects;
+mod replies;
 mod site;
 mod topics;

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tollgate_faults::kafka::{Kafka, KafkaOptions as BrokerSettings, Read};
 use tollgate_load::{AuditRow, KafkaOptions, LoadOptions, LoadStatus, Loader, SinkKind, SinkOptions, audit};
 use tollgate_log::{Appender, DiskStorage, LogId, Schema};
+use tollgate_queue::{Client, Guarantee, Producer, QueueRecord};
 
 use crate::logs;
 pub(crate) use crate::logs::{PATIENCE, column, eventually, row, unread, visit, visits};
@@ -75,6 +76,27 @@ impl Site {
 
     pub(crate) fn topic(&self) -> String {
         format!("{}.visits", self.name)
+    }
+
+    /// Opens a transaction of another writer in all partitions of a topic. It stays open for longer than any
+    /// test waits.
+    pub(crate) fn open_transaction(&self, topic: &str, partitions: i32) -> Box<dyn Producer> {
+        let SinkKind::Kafka(options) = &self.options.kind else { unreachable!() };
+        let mut broker = options.broker.clone();
+        broker.transaction_timeout = Duration::from_secs(600);
+        let guarantee = Guarantee::Transactions { id: format!("{}/other", self.name) };
+        let mut producer = Client::of_sinks().unwrap().open(&broker, &guarantee).unwrap();
+        producer.begin().unwrap();
+        let record = |partition| QueueRecord {
+            topic: topic.into(),
+            partition: Some(partition),
+            key: Some(format!("other/{}", self.name).into()),
+            value: Some(b"value"[..].into()),
+            headers: Vec::new(),
+        };
+        let records: Vec<_> = (0..partitions).map(record).collect();
+        producer.send(&records.iter().collect::<Vec<_>>()).unwrap();
+        producer
     }
 
     /// Writes a whole log, and seals it.

@@ -85,6 +85,12 @@ fn a_read_waits_only_for_open_transactions_of_the_named_partitions() {
     first.commit().unwrap();
     let mut keys = |to: ReadTo<'_>| topics.table(&topic, to).unwrap().into_keys().collect::<Vec<_>>();
     assert_eq!(keys(ReadTo::EndOf(&[0])), [b"0"], "the transaction of partition 1 is open");
+    let mut other = client.topics(&options.broker).unwrap().unwrap();
+    let mut keys_of = |partition: i32, is_kept: &dyn Fn(&[u8]) -> bool| {
+        other.table_of(&topic, partition, is_kept).unwrap().into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(keys_of(0, &|_| true), [b"0"], "the transaction of partition 1 is open");
+    assert_eq!(keys_of(0, &|key| key != b"0"), [] as [Vec<u8>; 0]);
     second.commit().unwrap();
     assert_eq!(keys(ReadTo::EndOf(&[1])), [b"0", b"1"]);
 }

@@ -59,6 +59,8 @@ pub(super) struct KafkaChunk {
     /// The new gaps.
     pub(super) gaps: Vec<Gap>,
     pub(super) counts: StreamTallies,
+    /// Records that become rejects, with their reasons.
+    pub(super) rejects: Vec<(Sequence, String)>,
     pub(super) refusals: Refusals,
     /// The schemas of its rows.
     targets: Vec<Target>,
@@ -77,6 +79,7 @@ impl KafkaChunk {
             entries: Vec::new(),
             gaps: Vec::new(),
             counts: StreamTallies::default(),
+            rejects: Vec::new(),
             refusals: Refusals::new(log, rejects_max),
             targets: Vec::new(),
             schemas: TopicSchemas::default(),
@@ -152,7 +155,13 @@ impl KafkaChunk {
         counts
     }
 
-    pub(super) fn add_reject(&mut self, stream: &str, parts: Vec<QueueRecord>) {
+    pub(super) fn add_reject(
+        &mut self,
+        stream: &str,
+        (sequence, reason): (Sequence, String),
+        parts: Vec<QueueRecord>,
+    ) {
+        self.rejects.push((sequence, reason));
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
         self.entries.extend(parts);
     }

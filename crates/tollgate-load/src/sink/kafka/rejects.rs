@@ -100,6 +100,13 @@ fn record(sink: &str, log: LogId, sequence: Sequence, part: usize, value: Option
     }
 }
 
+/// Returns the number of the record whose reject has this key, if it is the key of a first part of this log.
+pub(super) fn head_sequence(sink: &str, log: LogId, key: &[u8]) -> Option<Sequence> {
+    let rest = key.strip_prefix(format!("{sink}/{log}/").as_bytes())?;
+    let number = rest.strip_suffix(b"/000000")?;
+    std::str::from_utf8(number).ok()?.parse().ok().map(Sequence)
+}
+
 /// Reads the rejects of a sink from the table of the topic, in the order of the log.
 pub(super) fn read(sink: &str, table: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<StoredReject<LogId>> {
     let from = format!("{sink}/").into_bytes();
@@ -154,6 +161,10 @@ mod tests {
             assert_eq!(read.len(), 1);
             assert_eq!((read[0].sequence, read[0].item.len()), (7, bytes));
             assert!(read[0].item == item && read[0].reason == "too large" && read[0].stream == "visits");
+            let heads = parts
+                .iter()
+                .filter_map(|part| head_sequence("bus", log, part.key.as_deref().unwrap_or_default()));
+            assert_eq!(heads.collect::<Vec<_>>(), [Sequence(7)], "only the first part");
             let head = RejectHead::of(&read[0]);
             assert_eq!(head.part("bus").value, parts[0].value);
             let removed: Vec<_> = head.removal("bus").into_iter().map(|part| part.key).collect();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tollgate_log::LogId;
+use tollgate_log::{LogId, Sequence};
 use tollgate_queue::ReadTo;
 
-use super::entry::REJECTS;
+use super::entry::{REJECTS, partition_of};
 use super::failure::failed;
 use super::format::ValueWriter;
 use super::message::RowHeaders;
@@ -21,6 +21,25 @@ impl KafkaSink {
     pub(super) fn read_rejects(&mut self) -> Result<Vec<StoredReject<LogId>>, SinkError> {
         let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
         Ok(rejects::read(&self.name, &table))
+    }
+
+    /// Reads the records of a log that are rejects, with their reasons. Their items stay in the topic. An
+    /// open transaction of another log usually is in another partition, so this read does not wait for it.
+    pub(super) fn read_rejects_of(
+        &mut self,
+        log: LogId,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<Vec<(Sequence, String)>, SinkError> {
+        let is_asked = |key: &[u8]| {
+            rejects::head_sequence(&self.name, log, key)
+                .is_some_and(|sequence| (first..=last).contains(&sequence))
+        };
+        let partition = partition_of(&self.name, Some(log));
+        let table = self.topics.table_of(REJECTS, partition, &is_asked);
+        let table = table.map_err(failed("read the rejects", Some(log)))?;
+        let read = rejects::read(&self.name, &table).into_iter();
+        Ok(read.map(|reject| (Sequence(reject.sequence.cast_unsigned()), reject.reason)).collect())
     }
 
     /// Tries all rejects again.

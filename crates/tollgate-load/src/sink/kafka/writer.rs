@@ -17,6 +17,7 @@ use super::format::ValueWriter;
 use super::message::RowTopic;
 use super::options::KafkaOptions;
 use super::schemas::hash;
+use super::settled::SettledRejects;
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
 use crate::clock::now_us;
@@ -49,6 +50,7 @@ pub(crate) struct KafkaSink {
     /// Logs without a server whose transactions have ended.
     pub(super) released: BTreeSet<LogId>,
     pub(super) chunk: Option<KafkaChunk>,
+    pub(super) settled: SettledRejects,
     /// Topics that exist, with the number of their partitions.
     found: BTreeMap<String, i32>,
 }
@@ -74,6 +76,7 @@ impl KafkaSink {
             ended: BTreeSet::new(),
             released: BTreeSet::new(),
             chunk: None,
+            settled: SettledRejects::default(),
             found: BTreeMap::new(),
         };
         let compacted = [POSITIONS, REJECTS].map(|name| NewTopic {
@@ -317,9 +320,24 @@ impl KafkaSink {
             }
         };
         chunk.count_rows();
+        self.note_rejects(&mut chunk, &state);
         self.state.logs.insert(log, state);
         self.state.schemas.extend(std::mem::take(&mut chunk.schemas));
         Ok(chunk.counts)
+    }
+
+    /// Notes the rejects of a committed load for the replies that wait for them. `state` is the bookkeeping
+    /// after the load.
+    fn note_rejects(&mut self, chunk: &mut KafkaChunk, state: &LogState) {
+        let log = chunk.log;
+        let before = self.known_position(log).map(|position| position.last).or(chunk.start);
+        match before {
+            Some(before) if chunk.filled.is_none() => {
+                let rejects = std::mem::take(&mut chunk.rejects);
+                self.settled.note(log, before, state.counts.position.last, rejects);
+            }
+            _ => self.settled.forget(log),
+        }
     }
 
     /// Returns the bookkeeping of the log after the load.
@@ -349,20 +367,16 @@ impl KafkaSink {
             let read_kept = |segment| Ok(kept.get(&segment).copied().unwrap_or_default());
             chunk.refusals.count(row.sequence, read_kept)?;
             let item = chunk.object_of(&row).map_err(|reason| self.unfit(&row.stream, reason))?;
-            let parts = self.reject_parts(chunk.log, &row, item);
-            chunk.add_reject(&row.stream, parts);
+            let reason = too_large(row.record.bytes());
+            let parts = self.reject_parts(chunk.log, &row, (&reason, item));
+            chunk.add_reject(&row.stream, (row.sequence, reason), parts);
         }
         Ok(())
     }
 
-    fn reject_parts(&self, log: LogId, row: &Row, item: Vec<u8>) -> Vec<QueueRecord> {
+    fn reject_parts(&self, log: LogId, row: &Row, (reason, item): (&str, Vec<u8>)) -> Vec<QueueRecord> {
         let key = row.record.key.as_deref().zip(row.window).map(|(bytes, window)| Key { bytes, window });
-        let refused = Refused {
-            by: RefusedBy::Database,
-            reason: too_large(row.record.bytes()).into(),
-            item: item.into(),
-            key,
-        };
+        let refused = Refused { by: RefusedBy::Database, reason: reason.into(), item: item.into(), key };
         rejects::parts(&self.name, log, row.sequence, &row.stream, &refused)
     }
 

@@ -65,6 +65,11 @@ impl Refusals {
         }
     }
 
+    /// Returns the segment of the last record in the transaction.
+    pub(super) fn last_segment(&self) -> Option<Sequence> {
+        self.segments.last().copied()
+    }
+
     /// Returns the number of rows that were refused in this transaction, by segment.
     pub(super) fn new_ones(&self) -> impl Iterator<Item = (Sequence, u64)> {
         self.counts.iter().map(|(segment, count)| (*segment, count.new))

@@ -18,6 +18,7 @@ use tollgate_queue::QueueRecord;
 use super::entry::entry;
 use super::schemas::TopicSchemas;
 use crate::sink::accounts::{LogCounts, StreamCounts};
+use crate::sink::refusals::Refusals;
 use crate::sink::tally::StreamTallies;
 
 /// The bookkeeping of one sink, as the topic has it.
@@ -32,7 +33,8 @@ pub(super) struct State {
 #[derive(Debug, Clone)]
 pub(super) struct LogState {
     pub(super) counts: LogCounts,
-    /// Number of refused rows by the first record of their segment.
+    /// Number of refused rows by the first record of their segment. Segments before the one of the position
+    /// are left out, so that the entry of the position stays small.
     pub(super) refusals: BTreeMap<Sequence, u64>,
     /// Whether the sink has a position. A log may have gaps first.
     pub(super) has_position: bool,
@@ -59,6 +61,18 @@ impl LogState {
             count.duplicates += tally.duplicates;
             count.skipped += tally.skipped;
         }
+    }
+
+    /// Adds the refused rows of a load.
+    pub(super) fn count_refusals(&mut self, refusals: &Refusals) {
+        for (segment, count) in refusals.new_ones() {
+            *self.refusals.entry(segment).or_default() += count;
+        }
+    }
+
+    /// Forgets the refused rows of the segments before the one of the position.
+    pub(super) fn forget_refusals_before(&mut self, segment: Sequence) {
+        self.refusals = self.refusals.split_off(&segment);
     }
 
     /// Returns the entry of the position.
@@ -217,6 +231,26 @@ mod tests {
         assert!(!other.is_enrolled && other.logs.is_empty());
         let filled = entries.into_iter().chain([gap_entry("bus", log, &gap, false)]);
         assert!(State::read("bus", &table(filled)).unwrap().logs[&log].counts.gaps.is_empty());
+    }
+
+    #[test]
+    fn the_entry_of_a_position_does_not_grow_with_the_segments_that_had_refused_rows() {
+        let log = LogId::random();
+        let mut state = LogState::new(log);
+        let mut longest = 0;
+        for number in 0..1000 {
+            let segment = Sequence(1_000_000 + 10 * number);
+            let mut refusals = Refusals::new(log, 10);
+            refusals.enter(segment);
+            refusals.count(segment.after(3), |_| Ok(0)).unwrap();
+            refusals.enter(segment.after(5));
+            refusals.count(segment.after(5), |_| Ok(0)).unwrap();
+            state.count_refusals(&refusals);
+            state.forget_refusals_before(refusals.last_segment().unwrap());
+            assert_eq!(state.refusals, BTreeMap::from([(segment.after(5), 1)]));
+            longest = longest.max(state.position_entry("bus").bytes());
+        }
+        assert!(longest < 300, "{longest} bytes");
     }
 
     #[test]

@@ -348,8 +348,9 @@ impl KafkaSink {
         state.counts.node = chunk.node.clone().or(state.counts.node);
         state.add(&chunk.counts);
         state.add(&chunk.row_counts());
-        for (segment, count) in chunk.refusals.new_ones() {
-            *state.refusals.entry(segment).or_default() += count;
+        state.count_refusals(&chunk.refusals);
+        if let Some(segment) = chunk.refusals.last_segment().filter(|_| chunk.filled.is_none()) {
+            state.forget_refusals_before(segment);
         }
         state
     }

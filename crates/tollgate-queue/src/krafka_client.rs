@@ -12,7 +12,7 @@ use krafka::{Kafka, Record};
 
 use crate::contract::Producer;
 use crate::error::QueueError;
-use crate::krafka_errors::{check_address, failed, timeout_refused};
+use crate::krafka_errors::{check_address, code_of, failed, timeout_refused};
 use crate::krafka_security::{check_files, security};
 use crate::krafka_wait::Waiter;
 use crate::options::{BrokerOptions, Compression, Guarantee};
@@ -309,17 +309,9 @@ async fn first_failure(
     first
 }
 
-/// Returns whether the size of a record is the cause. In a transaction, the client gives the code of the
-/// broker only in its text.
+/// Returns whether the size of a record is the cause.
 fn is_too_large(error: &KrafkaError) -> bool {
-    const CODES: [ErrorCode; 2] = [ErrorCode::MessageTooLarge, ErrorCode::RecordListTooLarge];
-    match error {
-        KrafkaError::Broker { code, .. } => CODES.contains(code),
-        KrafkaError::TransactionAbortable { message } => {
-            CODES.iter().any(|code| message.ends_with(&format!("failed with {code:?}")))
-        }
-        _ => false,
-    }
+    matches!(code_of(error), Some(ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge))
 }
 
 fn wire_record(record: &QueueRecord) -> Record {

@@ -23,35 +23,63 @@ const OLD_TRANSACTIONS: &str = "the cluster lacks the level 2 of `transaction.ve
 /// Makes our error of an error of the client.
 pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
     let (brokers, reason) = (brokers.to_owned(), reason_of(error));
+    if let Some(code) = code_of(error) {
+        return answered(brokers, code, reason);
+    }
     match error {
         KrafkaError::Fenced { .. } => QueueError::Fenced { brokers },
         KrafkaError::Auth { .. } => QueueError::Denied { brokers, reason },
         KrafkaError::UnknownTopic { topic } => QueueError::UnknownTopic { brokers, topic: topic.clone() },
-        KrafkaError::Broker { code, .. } => match code {
-            ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch => QueueError::Fenced { brokers },
-            ErrorCode::TopicAuthorizationFailed
-            | ErrorCode::ClusterAuthorizationFailed
-            | ErrorCode::TransactionalIdAuthorizationFailed
-            | ErrorCode::GroupAuthorizationFailed
-            | ErrorCode::SaslAuthenticationFailed => QueueError::Denied { brokers, reason },
-            ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
-                QueueError::Aborted { brokers, reason }
-            }
-            ErrorCode::UnsupportedVersion if reason.contains(ADD_PARTITIONS) => {
-                QueueError::NotNow { brokers, reason: OLD_TRANSACTIONS.to_owned() }
-            }
-            code if needs_operator(*code) => QueueError::Refused { brokers, reason },
-            // A broker that starts gives many codes. A code that passes with time must not stop a sink.
-            _ => QueueError::NotNow { brokers, reason },
-        },
         KrafkaError::NoOffset { .. } | KrafkaError::Protocol { .. } => QueueError::NotNow { brokers, reason },
-        KrafkaError::TransactionAbortable { .. } | KrafkaError::OutOfOrderSequence { .. } => {
-            QueueError::Aborted { brokers, reason }
-        }
+        KrafkaError::OutOfOrderSequence { .. } => QueueError::Aborted { brokers, reason },
         KrafkaError::Config { .. } | KrafkaError::Serialization { .. } => {
             QueueError::Client { brokers, reason }
         }
         _ => QueueError::Away { brokers, reason },
+    }
+}
+
+/// Makes our error of a code of a broker.
+fn answered(brokers: String, code: ErrorCode, reason: String) -> QueueError {
+    match code {
+        ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch => QueueError::Fenced { brokers },
+        ErrorCode::TopicAuthorizationFailed
+        | ErrorCode::ClusterAuthorizationFailed
+        | ErrorCode::TransactionalIdAuthorizationFailed
+        | ErrorCode::GroupAuthorizationFailed
+        | ErrorCode::SaslAuthenticationFailed => QueueError::Denied { brokers, reason },
+        ErrorCode::TransactionAbortable | ErrorCode::InvalidTxnState => {
+            QueueError::Aborted { brokers, reason }
+        }
+        ErrorCode::UnsupportedVersion if reason.contains(ADD_PARTITIONS) => {
+            QueueError::NotNow { brokers, reason: OLD_TRANSACTIONS.to_owned() }
+        }
+        code if needs_operator(code) => QueueError::Refused { brokers, reason },
+        // A broker that starts gives many codes. A code that passes with time must not stop a sink.
+        _ => QueueError::NotNow { brokers, reason },
+    }
+}
+
+/// Returns the code of the broker, if the error has one. In a transaction, the client gives the code of a
+/// refused batch only in its text.
+pub(crate) fn code_of(error: &KrafkaError) -> Option<ErrorCode> {
+    /// The codes that are more than a reason to repeat the transaction.
+    const NAMED: [ErrorCode; 7] = [
+        ErrorCode::ProducerFenced,
+        ErrorCode::InvalidProducerEpoch,
+        ErrorCode::TopicAuthorizationFailed,
+        ErrorCode::InvalidRecord,
+        ErrorCode::PolicyViolation,
+        ErrorCode::MessageTooLarge,
+        ErrorCode::RecordListTooLarge,
+    ];
+    match error {
+        KrafkaError::Broker { code, .. } => Some(*code),
+        KrafkaError::TransactionAbortable { message } => {
+            let named = NAMED.into_iter().find(|code| message.ends_with(&format!("failed with {code:?}")));
+            Some(named.unwrap_or(ErrorCode::TransactionAbortable))
+        }
+        _ => None,
     }
 }
 
@@ -141,6 +169,20 @@ mod tests {
         check(ErrorCode::ProducerFenced, "Fenced");
         check(ErrorCode::TransactionalIdAuthorizationFailed, "Denied");
         check(ErrorCode::InvalidTxnState, "Aborted");
+    }
+
+    #[test]
+    fn the_code_in_the_text_of_an_aborted_transaction_counts() {
+        let check = |text: &str, expected: &str| {
+            let found = format!("{:?}", failed("b:1", &KrafkaError::transaction_abortable(text)));
+            assert!(found.starts_with(expected), "{text}: {found}");
+        };
+        check("produce to t-0 failed with InvalidProducerEpoch", "Fenced");
+        check("produce to t-0 failed with ProducerFenced", "Fenced");
+        check("produce to t-0 failed with TopicAuthorizationFailed", "Denied");
+        check("produce to t-0 failed with InvalidRecord", "Refused");
+        check("produce to t-0 failed with UnknownServerError", "Aborted");
+        check("a record of the transaction failed", "Aborted");
     }
 
     #[test]

@@ -24,6 +24,9 @@ const LINGER: Duration = Duration::ZERO;
 /// Maximum bytes of a batch. Larger batches cost the broker less for each record. A topic refuses a batch
 /// above its `max.message.bytes`, which is 1 MiB by default.
 const BATCH_BYTES: usize = 64 << 10;
+/// Value of `max.message.bytes` with which a topic takes each batch of several records. The broker counts the
+/// header of a batch, too.
+const MESSAGE_BYTES_NEEDED: usize = 2 * BATCH_BYTES;
 /// Maximum bytes of one record for the client. The limit of the topic decides, so this one is larger.
 const RECORD_BYTES_MAX: usize = 96 << 20;
 /// Maximum bytes of records that the client holds.
@@ -199,12 +202,17 @@ impl Producer for KrafkaProducer {
             Undelivered::TooLarge(places) => places,
         };
         let Kind::Transactional(producer) = &self.kind else { return Err(QueueError::TooLarge { places }) };
+        let topic = places.first().map(|place| records[*place].topic.to_string());
         match self.refused_alone(producer, records, places).map_err(|error| self.failed(&error))? {
-            places if places.is_empty() => Err(QueueError::Refused {
+            refused if refused.is_empty() => Err(QueueError::Refused {
                 brokers: self.brokers.clone(),
-                reason: "the topic takes no batch of several records: raise its max.message.bytes".to_owned(),
+                reason: format!(
+                    "topic {:?} refuses a batch of {BATCH_BYTES} bytes or fewer for its size: raise its \
+                     max.message.bytes to {MESSAGE_BYTES_NEEDED} or more",
+                    topic.as_deref().unwrap_or_default()
+                ),
             }),
-            places => Err(QueueError::TooLarge { places }),
+            refused => Err(QueueError::TooLarge { places: refused }),
         }
     }
 

@@ -183,3 +183,29 @@ fn without_transactions_a_large_record_hides_no_other_failure_of_its_load() {
     found.sort_unstable();
     assert_eq!(found, (0..10).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_topic_that_takes_no_batch_is_named_with_the_limit_it_needs() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..1);
+    assert_eq!(site.load().rows, 1);
+    set_limit(&broker, &site, 20_000);
+    site.write_in(8 << 20, &[visits()], |appender| {
+        let path = "x".repeat(2_000);
+        for n in 1..40 {
+            add(appender, SchemaId(0), &[Value::Int(n), Value::Text(&path)]);
+        }
+        hand_over(appender);
+    });
+    let reason = site.load_until_stopped();
+    let expected = format!(
+        "topic {:?} refuses a batch of 65536 bytes or fewer for its size: raise its max.message.bytes to \
+         131072 or more",
+        site.topic()
+    );
+    assert!(reason.contains(&expected), "{reason}");
+    set_limit(&broker, &site, 131_072);
+    assert_eq!(site.load().rows, 39);
+    site.assert_visits(&broker, 0..40);
+}

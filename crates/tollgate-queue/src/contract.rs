@@ -103,6 +103,13 @@ pub trait Reader: Send {
     /// The broker does not answer, or refuses the user.
     fn partitions(&mut self, topic: &str) -> Result<Option<TopicPartitions>, QueueError>;
 
+    /// Returns the offset after the last record of each of these partitions. Records of open transactions
+    /// count, although they cannot be read.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses the user.
+    fn written_ends(&mut self, topic: &str, partitions: &[i32]) -> Result<BTreeMap<i32, u64>, QueueError>;
+
     /// Begins to read these partitions, each at an offset. The earlier partitions are not read any more.
     ///
     /// # Errors

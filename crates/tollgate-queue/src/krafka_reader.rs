@@ -40,9 +40,9 @@ impl KrafkaReader {
         admin: &AdminClient,
         topic: &str,
         partitions: &[i32],
-        spec: OffsetSpec,
+        (spec, is_committed): (OffsetSpec, bool),
     ) -> Result<BTreeMap<i32, u64>, QueueError> {
-        let options = ListOffsetsOptions::default().read_committed(true);
+        let options = ListOffsetsOptions::default().read_committed(is_committed);
         let wanted = partitions.iter().map(|partition| (TopicPartition::new(topic, *partition), spec));
         let found = self.connection.wait(admin.list_offsets(wanted, options))?;
         let offset = |(place, offset): (TopicPartition, Result<krafka::admin::ListedOffset, KrafkaError>)| {
@@ -67,14 +67,19 @@ impl Reader for KrafkaReader {
             Some(Err(error)) => return Err(self.failed(topic, &error)),
         };
         let numbers: Vec<_> = described.partitions.iter().map(|partition| partition.partition).collect();
-        let firsts = self.offsets(&admin, topic, &numbers, OffsetSpec::Earliest)?;
-        let ends = self.offsets(&admin, topic, &numbers, OffsetSpec::Latest)?;
+        let firsts = self.offsets(&admin, topic, &numbers, (OffsetSpec::Earliest, true))?;
+        let ends = self.offsets(&admin, topic, &numbers, (OffsetSpec::Latest, true))?;
         let range = |partition: &i32| {
             let [first, end] =
                 [&firsts, &ends].map(|offsets| offsets.get(partition).copied().unwrap_or_default());
             PartitionRange { partition: *partition, first, end }
         };
         Ok(Some(TopicPartitions { id: described.topic_id, partitions: numbers.iter().map(range).collect() }))
+    }
+
+    fn written_ends(&mut self, topic: &str, partitions: &[i32]) -> Result<BTreeMap<i32, u64>, QueueError> {
+        let admin = self.connection.admin();
+        self.offsets(&admin, topic, partitions, (OffsetSpec::Latest, false))
     }
 
     fn start(&mut self, places: &[(PartitionName, u64)]) -> Result<(), QueueError> {

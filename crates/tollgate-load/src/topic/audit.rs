@@ -1,10 +1,12 @@
 //! Compares the rows in topics with the counts of the sinks that wrote them, and with the databases that load
 //! them.
 //!
-//! All counts are read before the topics, so a row that is written meanwhile is not missing.
+//! All counts are read before the topics, so a row that is written meanwhile is not missing. The rows after the
+//! first record of an open transaction cannot be read. So the audit waits for the end of open transactions,
+//! for at most the age at which the broker aborts those of sinks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_log::{LogId, Sequence};
 use tollgate_queue::{BrokerOptions, Client, PartitionName, ReadRecord, ReadTo, Reader};
@@ -33,11 +35,22 @@ pub struct SentAccount {
     pub doubled: u64,
     /// Whether the topic deleted records, so that rows may be absent.
     pub is_cut: bool,
+    /// A partition with an open transaction, which hides all later rows of the partition.
+    pub open: Option<PartitionName>,
 }
 
 impl SentAccount {
     /// Returns the number of rows that should be in the topic and are not.
     pub fn missing(&self) -> u64 {
+        if self.open.is_some() { 0 } else { self.absent() }
+    }
+
+    /// Returns the number of rows that an open transaction may hide.
+    pub fn hidden(&self) -> u64 {
+        if self.open.is_some() { self.absent() } else { 0 }
+    }
+
+    fn absent(&self) -> u64 {
         if self.is_cut { 0 } else { self.sent.saturating_sub(self.found) }
     }
 }
@@ -91,7 +104,7 @@ pub fn audit_topics(broker: &BrokerOptions, databases: &[SinkOptions]) -> Result
     }
     let client = Client::of_sinks().ok_or(SinkError::NoQueue)?;
     let mut reader = client.reader(broker).map_err(read_failed)?.ok_or(SinkError::NoQueue)?;
-    let mut found = Found::default();
+    let mut found = Found { open_max: broker.transaction_timeout, ..Found::default() };
     for topic in topics_of(&sent) {
         found.read(&mut *reader, &topic)?;
     }
@@ -112,6 +125,10 @@ struct Found {
     partitions: BTreeMap<LogId, FoundPartition>,
     /// Topics that deleted records.
     cut: BTreeSet<String>,
+    /// A partition with an open transaction, by topic.
+    open: BTreeMap<String, PartitionName>,
+    /// How long the audit waits for the open transactions of a topic.
+    open_max: Duration,
 }
 
 struct FoundPartition {
@@ -138,15 +155,31 @@ impl Found {
         let starts: Vec<_> = places.iter().map(|(name, _, range)| (name.clone(), range.first)).collect();
         reader.start(&starts).map_err(read_failed)?;
         let logs: BTreeMap<_, _> = places.iter().map(|(name, log, _)| (name.partition, *log)).collect();
-        while places
-            .iter()
-            .any(|(name, _, range)| reader.next_offset(name).unwrap_or(range.first) < range.end)
-        {
+        let numbers: Vec<_> = described.partitions.iter().map(|range| range.partition).collect();
+        let written = reader.written_ends(topic, &numbers).map_err(read_failed)?;
+        let mut waiting_since = None;
+        loop {
+            let (mut is_left, mut hidden) = (false, None);
+            for (name, _, range) in &places {
+                let next = reader.next_offset(name).unwrap_or(range.first);
+                is_left |= next < range.end;
+                if written.get(&range.partition).is_some_and(|end| next < *end) {
+                    hidden.get_or_insert(name);
+                }
+            }
+            match hidden {
+                _ if is_left => {}
+                None => return Ok(()),
+                Some(name) if waiting_since.get_or_insert_with(Instant::now).elapsed() > self.open_max => {
+                    self.open.insert(topic.to_owned(), name.clone());
+                    return Ok(());
+                }
+                Some(_) => {}
+            }
             for record in reader.poll(POLL_WAIT).map_err(read_failed)? {
                 self.add(&record, logs.get(&record.partition));
             }
         }
-        Ok(())
     }
 
     fn add(&mut self, record: &ReadRecord, log: Option<&LogId>) {
@@ -186,6 +219,7 @@ impl Found {
                     found,
                     doubled: all - found,
                     is_cut,
+                    open: topics.iter().find_map(|topic| self.open.get(topic)).cloned(),
                 });
             }
         }

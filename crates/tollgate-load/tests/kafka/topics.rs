@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_load::{SinkKind, topic_reports};
+use tollgate_load::{SentAccount, SinkKind, audit_topics, topic_reports};
 use tollgate_queue::{Client, Guarantee, NewTopic, QueueError, QueueRecord, ReadTo};
 
 use crate::site::{Site, broker};
@@ -93,4 +93,32 @@ fn a_read_waits_only_for_open_transactions_of_the_named_partitions() {
     assert_eq!(keys_of(0, &|key| key != b"0"), [] as [Vec<u8>; 0]);
     second.commit().unwrap();
     assert_eq!(keys(ReadTo::EndOf(&[1])), [b"0", b"1"]);
+}
+
+#[test]
+fn an_audit_tells_rows_behind_an_open_transaction_from_missing_ones() {
+    let broker = broker();
+    let site = Site::new(&broker);
+    site.write_visits(0..1);
+    assert_eq!(site.load().rows, 1);
+    let mut other = site.open_transaction(&site.topic(), 3);
+    site.write_visits(1..5);
+    assert_eq!(site.load().rows, 4);
+    let SinkKind::Kafka(options) = &site.options.kind else { unreachable!() };
+    // Returns the numbers of rows that are found, missing and hidden.
+    let count = |wait: Duration| {
+        let mut broker = options.broker.clone();
+        broker.transaction_timeout = wait;
+        let audit = audit_topics(&broker, &[]).unwrap();
+        let of_site: Vec<_> = audit.sent.iter().filter(|row| row.sink == site.name).collect();
+        let sum = |of: fn(&SentAccount) -> u64| of_site.iter().map(|row| of(row)).sum::<u64>();
+        [sum(|row| row.found), sum(SentAccount::missing), sum(SentAccount::hidden)]
+    };
+    assert_eq!(count(Duration::from_secs(1)), [1, 0, 4]);
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| count(Duration::from_secs(300)));
+        other.commit().unwrap();
+        waiting.join().unwrap()
+    });
+    assert_eq!(waited, [5, 0, 0]);
 }

@@ -14,7 +14,8 @@ use crate::config::Config;
 use crate::load_topics::broker_options;
 use crate::print::{printable, to_stdout_marked};
 
-/// Prints the accounts of each cluster. The exit code is 1 if a row is missing or doubled.
+/// Prints the accounts of each cluster. The exit code is 1 if a row is missing, doubled or not
+/// visible yet.
 pub(super) fn run(config: &Config, brokers: &str, is_json: bool) -> anyhow::Result<ExitCode> {
     let clusters = clusters(config, brokers)?;
     ensure!(
@@ -107,10 +108,11 @@ fn write_table(audit: &TopicAudit, out: &mut dyn Write) -> std::io::Result<()> {
 
 fn write_json(audit: &TopicAudit, out: &mut dyn Write) -> std::io::Result<()> {
     for row in &audit.sent {
-        let SentAccount { sink, log, stream, sent, found, doubled, is_cut } = row;
+        let SentAccount { sink, log, stream, sent, found, doubled, is_cut, .. } = row;
         let line = json!({
             "sink": sink, "log": log.to_string(), "stream": stream, "sent": sent, "in_topic": found,
-            "missing": row.missing(), "doubled": doubled, "deleted_by_topic": is_cut,
+            "missing": row.missing(), "not_visible_yet": row.hidden(), "doubled": doubled,
+            "deleted_by_topic": is_cut,
         });
         writeln!(out, "{line}")?;
     }
@@ -134,6 +136,15 @@ fn problems(audit: &TopicAudit) -> Vec<String> {
                 "missing: {} of {} rows of {stream} of log {log}, which sink {sink} sent",
                 row.missing(),
                 row.sent
+            ));
+        }
+        if let Some(place) = row.open.as_ref().filter(|_| row.hidden() > 0) {
+            problems.push(format!(
+                "not visible yet: {} of {} rows of {stream} of log {log}, which sink {sink} sent: {} has an \
+                 open transaction: wait for its end, or abort it by kafka-transactions.sh",
+                row.hidden(),
+                row.sent,
+                printable(&place.to_string()),
             ));
         }
         if row.doubled > 0 {

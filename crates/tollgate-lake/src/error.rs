@@ -144,7 +144,14 @@ impl LakeError {
     #[cfg(feature = "parquet")]
     pub(crate) fn parquet(file: &Path) -> impl FnOnce(parquet::errors::ParquetError) -> Self + use<> {
         let file = file.to_owned();
-        move |source| Self::Parquet { file, source: Box::new(source) }
+        move |error| {
+            // The text of this variant repeats its source.
+            let source = match error {
+                parquet::errors::ParquetError::External(source) => source,
+                error => Box::new(error),
+            };
+            Self::Parquet { file, source }
+        }
     }
 
     /// Returns the error of a table at an address outside of the warehouse.
@@ -157,5 +164,19 @@ impl LakeError {
     /// Returns whether a later try may succeed.
     pub const fn is_retriable(&self) -> bool {
         matches!(self, Self::File { .. } | Self::Call { .. } | Self::Missing { .. } | Self::Parquet { .. })
+    }
+}
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    use tollgate_log::join_chain;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_disk_is_reported_once() {
+        let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let error = LakeError::parquet(Path::new("/parts/1.part"))(error.into());
+        assert_eq!(join_chain(&error), "cannot write /parts/1.part: no storage space");
     }
 }

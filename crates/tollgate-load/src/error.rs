@@ -45,10 +45,10 @@ pub enum SinkError {
         /// Path of the database.
         path: PathBuf,
     },
-    /// The folder of a database cannot be created.
-    #[error("cannot create the folder of database {}", path.display())]
+    /// A folder for a database or for incomplete files cannot be created.
+    #[error("cannot create folder {}", path.display())]
     Folder {
-        /// Path of the database.
+        /// Path of the folder.
         path: PathBuf,
         /// Error of the folder.
         source: LogError,

@@ -38,7 +38,7 @@ fn a_folder_that_cannot_be_made_is_told_and_made_when_it_can_be() {
     let site = Site { is_deep: true, ..Site::new() };
     let folder = site.database().parent().unwrap().to_owned();
     std::fs::write(&folder, "no folder").unwrap();
-    check_standing(&site, "cannot create the folder of database", || std::fs::remove_file(&folder).unwrap());
+    check_standing(&site, "cannot create folder ", || std::fs::remove_file(&folder).unwrap());
     assert_eq!(site.numbers().len(), 10);
 }
 

@@ -73,7 +73,7 @@ impl SqliteCatalog {
     fn make_folder(&self) -> Result<(), SinkError> {
         let Some(folder) = self.path.parent() else { return Ok(()) };
         let made = make_folder(&DiskStorage, folder);
-        made.map_err(|source| SinkError::Folder { path: self.path.clone(), source })
+        made.map_err(|source| SinkError::Folder { path: folder.to_owned(), source })
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {

@@ -136,7 +136,7 @@ impl SqliteSink {
 fn make_folder(path: &Path) -> Result<(), SinkError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tollgate_log::make_folder(&DiskStorage, folder)
-        .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
+        .map_err(|source| SinkError::Folder { path: folder.to_owned(), source })
 }
 
 /// Creates an empty file with mode [`FILE_MODE`], because SQLite would use all bits that the umask allows.

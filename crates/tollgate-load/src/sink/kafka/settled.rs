@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_log::{LogId, Sequence};
 
-/// Number of rejects that are kept for each log. Those of its newest load are kept in any case.
+/// Number of rejects that are kept for each log. All rejects of its newest load are kept in any case.
 const REJECTS_MAX: usize = 1024;
 /// Number of logs with kept rejects. Another log removes all of them.
 const LOGS_MAX: usize = 8;

@@ -22,8 +22,12 @@ impl BrokerAddress {
     /// Reads a list of addresses, `host:port,host:port`.
     ///
     /// # Errors
-    /// One of them has no host or no port, or another part.
+    /// One of them has no host or no port, or another part. The text is without a user and a password.
     pub fn list(brokers: &str) -> Result<Vec<Self>, AddressError> {
+        // A password may have commas. So all text before the last `@` is hidden.
+        if brokers.contains('@') {
+            return Err(AddressError { found: without_user(brokers) });
+        }
         let read = |text: &str| Self::read(text).ok_or_else(|| AddressError { found: text.to_owned() });
         brokers.split(',').map(str::trim).map(read).collect()
     }
@@ -43,9 +47,26 @@ impl BrokerAddress {
     }
 }
 
+/// Hides the text before the last `@`, which may be a user and a password.
+pub(crate) fn without_user(brokers: &str) -> String {
+    match brokers.rsplit_once('@') {
+        Some((_, rest)) => format!("***@{rest}"),
+        None => brokers.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_and_a_password_are_in_no_error() {
+        for brokers in ["u:hunter2@h:1", "a:1,u:hunt,er2@h:1", "u:hunter2@b:1,u:hunter2@h:1"] {
+            let error = BrokerAddress::list(brokers).unwrap_err();
+            let expected = "address is \"***@h:1\", needed is host:port, with a port from 1 to 65535";
+            assert_eq!(error.to_string(), expected, "{brokers}");
+        }
+    }
 
     #[test]
     fn an_address_has_a_host_and_a_port() {

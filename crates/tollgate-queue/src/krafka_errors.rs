@@ -4,7 +4,7 @@ use krafka::Kafka;
 use krafka::admin::{ConfigResource, DescribeConfigsOptions};
 use krafka::error::{ErrorCode, KrafkaError};
 
-use crate::address::{AddressError, BrokerAddress};
+use crate::address::{AddressError, BrokerAddress, without_user};
 use crate::error::QueueError;
 use crate::krafka_wait::Waiter;
 use crate::options::BrokerOptions;
@@ -104,7 +104,7 @@ fn needs_operator(code: ErrorCode) -> bool {
 /// `Client` names the address.
 pub(crate) fn check_address(options: &BrokerOptions) -> Result<(), QueueError> {
     let faulty = |error: AddressError| QueueError::Client {
-        brokers: options.brokers.clone(),
+        brokers: without_user(&options.brokers),
         reason: error.to_string(),
     };
     BrokerAddress::list(&options.brokers).map(drop).map_err(faulty)
@@ -216,9 +216,10 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_a_fault_of_the_client() {
-        for address in ["localhost:99999", "localhost"] {
+        for address in ["localhost:99999", "localhost", "u:hunter2@localhost:1"] {
             let Err(error) = Connection::open(&BrokerOptions::new(address)) else { panic!("{address}") };
             assert!(matches!(error, QueueError::Client { .. }), "{address}: {error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
         }
     }
 }

@@ -24,6 +24,9 @@ const END_PAUSE: Duration = Duration::from_secs(1);
 /// Time that is added to the age at which the broker aborts a transaction.
 const ABORT_LATENCY: Duration = Duration::from_secs(10);
 
+/// Decides by its key whether a record is kept in memory.
+type IsKept<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// The topics of a cluster.
 pub(crate) struct KrafkaTopics {
     connection: Connection,
@@ -170,7 +173,7 @@ fn wire_topic(topic: &NewTopic) -> Result<krafka::admin::NewTopic, KrafkaError> 
 async fn read_table(
     lost: &Ends<'_>,
     topic: &str,
-    (partitions, to, is_kept): (Vec<i32>, ReadTo<'_>, &dyn Fn(&[u8]) -> bool),
+    (partitions, to, is_kept): (Vec<i32>, ReadTo<'_>, IsKept<'_>),
     open_max: Duration,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, KrafkaError> {
     let ends = ends(lost.admin, topic, &partitions, to).await?;
@@ -191,7 +194,7 @@ async fn read_table(
 
 async fn read_to(
     consumer: &Consumer,
-    (topic, is_kept): (&str, &dyn Fn(&[u8]) -> bool),
+    (topic, is_kept): (&str, IsKept<'_>),
     ends: &HashMap<i32, i64>,
     open_max: Duration,
     lost: &Ends<'_>,

@@ -18,21 +18,22 @@ pub(crate) enum NameCase {
     /// Names that differ only by ASCII case are the same.
     Ignored,
     /// Names of columns that differ only by ASCII case are the same. Names of tables that do are different.
+    #[cfg(feature = "lake")]
     IgnoredInTables,
 }
 
 impl NameCase {
     fn is_same_table(self, one: &str, other: &str) -> bool {
         match self {
-            Self::Kept | Self::IgnoredInTables => one == other,
             Self::Ignored => one.eq_ignore_ascii_case(other),
+            _ => one == other,
         }
     }
 
     fn is_same_column(self, one: &str, other: &str) -> bool {
         match self {
             Self::Kept => one == other,
-            Self::Ignored | Self::IgnoredInTables => one.eq_ignore_ascii_case(other),
+            _ => one.eq_ignore_ascii_case(other),
         }
     }
 }

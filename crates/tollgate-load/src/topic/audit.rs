@@ -1,9 +1,9 @@
 //! Compares the rows in topics with the counts of the sinks that wrote them, and with the databases that load
 //! them.
 //!
-//! All counts are read before the topics, so a row that is written meanwhile is not missing. The rows after the
-//! first record of an open transaction cannot be read. So the audit waits for the end of open transactions,
-//! for at most the age at which the broker aborts those of sinks.
+//! All counts are read before the topics, so a row that is written meanwhile is not missing. The rows after
+//! the first record of an open transaction cannot be read. So the audit waits for the end of open
+//! transactions, for at most `transaction_timeout`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -4,7 +4,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use tollgate_load::SinkKind;
 use tollgate_log::ColumnType;
+use tollgate_queue::{Sasl, Security};
 use tollgate_server::{
     BackendOptions, ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
 };
@@ -27,11 +29,16 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     let columns = server.streams.iter().flat_map(notes_of_reserved);
     let times = server.streams.iter().flat_map(notes_of_times);
     let dots = server.streams.iter().flat_map(notes_of_dots);
+    let secrets = config.sinks.iter().filter_map(|sink| match &sink.options.kind {
+        SinkKind::Kafka(kafka) => note_of_secret(&sink.options.name, &kafka.broker.security),
+        _ => None,
+    });
     places
         .chain(pages)
         .chain(columns)
         .chain(times)
         .chain(dots)
+        .chain(secrets)
         .chain(notes_of_writable(config))
         .chain(notes_of_certificates(config))
         .chain(connections)
@@ -79,6 +86,16 @@ fn notes_of_dots(stream: &StreamSpec) -> impl Iterator<Item = String> {
              {nested:?} for a nested field, or {same:?} for this field"
         ))
     })
+}
+
+/// Returns a note on a secret that a Kafka sink sends as it is, to every listener of the network.
+fn note_of_secret(sink: &str, security: &Security) -> Option<String> {
+    let (mechanism, secret, remedy) = match security.sasl.as_ref().filter(|_| security.tls.is_none())? {
+        Sasl::Plain { .. } => ("plain", "password", "set tls = true, or sasl = \"scram-sha-512\""),
+        Sasl::OauthBearer { .. } => ("oauthbearer", "token", "set tls = true"),
+        Sasl::ScramSha256 { .. } | Sasl::ScramSha512 { .. } => return None,
+    };
+    Some(format!("note: sasl = {mechanism:?} in [sink.{sink}] sends the {secret} unencrypted: {remedy}"))
 }
 
 /// Returns notes on folders and files of records and bodies if every user of the machine can write to them. A
@@ -201,4 +218,34 @@ fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     let needs_whole = route.stream.is_some() || !route.before.is_empty() || !route.after.is_empty();
     let has_bodies = route.methods.is_none_or(|methods| methods.iter().any(|method| !method.is_safe()));
     route.handler.proxies().any(|proxy| proxy.backend == backend) && !needs_whole && has_bodies
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_queue::Tls;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_that_a_kafka_sink_sends_unencrypted_is_noted() {
+        let (user, password) = ("u".to_owned(), "hunter2".to_owned());
+        let plain = Sasl::Plain { user: user.clone(), password: password.clone() };
+        let scram = Sasl::ScramSha512 { user, password };
+        let token = Sasl::OauthBearer { token_file: "token".into() };
+        let tls = || Some(Tls { ca: None, identity: None });
+        let of_plain = "note: sasl = \"plain\" in [sink.bus] sends the password unencrypted: set tls = true, \
+                        or sasl = \"scram-sha-512\"";
+        let of_token =
+            "note: sasl = \"oauthbearer\" in [sink.bus] sends the token unencrypted: set tls = true";
+        for (tls, sasl, expected) in [
+            (None, Some(plain.clone()), Some(of_plain)),
+            (None, Some(token.clone()), Some(of_token)),
+            (None, Some(scram), None),
+            (None, None, None),
+            (tls(), Some(plain), None),
+            (tls(), Some(token), None),
+        ] {
+            assert_eq!(note_of_secret("bus", &Security { tls, sasl }).as_deref(), expected);
+        }
+    }
 }

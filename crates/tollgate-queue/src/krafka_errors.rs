@@ -14,11 +14,11 @@ const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
 
 /// The call that only clients of older transactions send. The client sends it in a version of brokers.
 const ADD_PARTITIONS: &str = "AddPartitionsToTxn";
-/// The reason if a cluster has not raised its feature `transaction.version`. A cluster that is upgraded raises it
-/// at last.
+/// The reason if a cluster has not raised its feature `transaction.version`. A cluster that is upgraded
+/// raises it at last.
 const OLD_TRANSACTIONS: &str = "the cluster lacks the level 2 of `transaction.version`, which exactly_once \
-                                needs: run `kafka-features.sh upgrade --feature transaction.version=2` (Kafka 4.0 or \
-                                later), or set exactly_once = false";
+                                needs: run `kafka-features.sh upgrade --feature transaction.version=2` \
+                                (Kafka 4.0 or later), or set exactly_once = false";
 
 /// Makes our error of an error of the client.
 pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {

@@ -299,9 +299,9 @@ impl Metadata {
 
     /// Returns the snapshots older than `kept`, apart from the head of each branch and from tags.
     ///
-    /// A snapshot may be more than [`AHEAD_MAX_MS`] ahead of the wall clock, because the clock was wrong once.
-    /// No later snapshot gets an earlier time. Without an end, all of them would stay until that time, so such
-    /// a snapshot counts as old.
+    /// A snapshot may be more than [`AHEAD_MAX_MS`] ahead of the wall clock, because the clock was wrong
+    /// once. No later snapshot gets an earlier time. All of them would stay until that time, so such a
+    /// snapshot counts as old.
     pub(super) fn expired(&self, kept: Duration, clock_ms: i64) -> Vec<i64> {
         let oldest = clock_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         let newest = clock_ms.saturating_add(AHEAD_MAX_MS);

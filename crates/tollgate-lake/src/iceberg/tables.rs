@@ -517,8 +517,8 @@ fn decided_otherwise(name: &TableName, load: &FencedLoad, position: &str) -> Lak
 fn renumbered(name: &TableName, files: &[&FileFacts]) -> LakeError {
     let files: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
     let reason = format!(
-        "had a column dropped, renamed or made again while a load was written: move {} of the warehouse away. \
-         The sink then writes the load again",
+        "had a column dropped, renamed or made again while a load was written: move {} of the warehouse \
+         away. The sink then writes the load again",
         files.join(", ")
     );
     LakeError::Table { table: name.to_string(), reason }

@@ -99,7 +99,7 @@ fn without_transactions_an_undisturbed_load_is_in_the_topic_once() {
 }
 
 #[test]
-fn a_cluster_with_the_older_transactions_is_told_and_takes_rows_without_transactions() {
+fn a_cluster_with_the_oldest_transactions_is_told_what_to_raise() {
     let broker = Broker::start(&BrokerSettings { transaction_version: Some(0), ..BrokerSettings::default() });
     let mut site = Site::new(&broker);
     site.write_visits(0..100);

@@ -1,4 +1,4 @@
-//! Segments wait for more of them. The wait hides no failure and no lag, and a loader that ends does not wait.
+//! Segments wait for more of them. The wait hides no failure and no lag. A loader that ends does not wait.
 
 use std::fs;
 use std::sync::Arc;

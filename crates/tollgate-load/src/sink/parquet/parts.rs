@@ -90,10 +90,10 @@ mod tests {
         file("data/log/segment.log".to_owned());
         file("lake-notes/1.part".to_owned());
         symlink(at("data"), at(&format!("lake-{linked}"))).unwrap();
-        let before = SystemTime::now() - 2 * AGE_MAX;
+        let long_ago = SystemTime::UNIX_EPOCH;
         for entry in fs::read_dir(dir.path()).unwrap().flatten() {
             if entry.file_name() != *format!("lake-{new}") {
-                File::open(entry.path()).unwrap().set_modified(before).unwrap();
+                File::open(entry.path()).unwrap().set_modified(long_ago).unwrap();
             }
         }
         remove_old(dir.path(), "lake");

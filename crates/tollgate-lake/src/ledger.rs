@@ -359,8 +359,8 @@ impl Ledger {
         if let LoadName::Next { log, first } = load {
             let last = plan.last;
             remedy.push_str(&format!(
-                ". If there is none, stop the loaders of the sink, and give the load up: `tollgate load --skip \
-                 {log} {first}-{last}`"
+                ". If there is none, stop the loaders of the sink, and give the load up: `tollgate load \
+                 --skip {log} {first}-{last}`"
             ));
         }
         let (name, reason) = (self.names.plan(load), gap.reason.clone());

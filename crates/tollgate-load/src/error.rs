@@ -167,8 +167,8 @@ pub enum SinkError {
     },
     /// The database has a log by its own loader and by the topics.
     #[error(
-        "sink {sink} loads log {log} from its segments, so its rows in topic {topic:?} would be there twice: load \
-         the topics into a database of their own"
+        "sink {sink} loads log {log} from its segments, so its rows in topic {topic:?} would be there \
+         twice: load the topics into a database of their own"
     )]
     LoadedTwice {
         /// Name of the sink.

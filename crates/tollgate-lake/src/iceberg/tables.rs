@@ -160,8 +160,8 @@ impl Tables {
         let Some(other) = metadata.other_sink(&self.options.sink) else { return Ok(()) };
         let reason = format!(
             "has rows of the sink {other:?}, and this sink is named {:?}, so it would load the same records \
-             again: name the sink {other:?} as before. To load all kept records into new tables, give the sink \
-             another namespace",
+             again: name the sink {other:?} as before. To load all kept records into new tables, give the \
+             sink another namespace",
             self.options.sink
         );
         Err(LakeError::Table { table: name.to_string(), reason })

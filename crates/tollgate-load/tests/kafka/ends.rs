@@ -15,7 +15,7 @@ use tollgate_queue::{
 use crate::site::{Site, broker};
 
 /// Maximum starts of the broker. Most times its coordinator starts before its partitions have a leader.
-const TRIES_MAX: usize = 12;
+const TRIES_MAX: usize = 40;
 /// Time in which a broker that started knows what is readable.
 const RECOVERY: Duration = Duration::from_secs(2);
 

@@ -159,7 +159,7 @@ fn sums(audit: &Audit) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_plan_whose_records_are_damaged_is_given_up_by_a_skip_and_its_other_records_are_loaded() {
+fn a_skip_gives_up_a_plan_of_damaged_records_and_the_others_are_loaded() {
     for site in [Site::new(), iceberg::site()] {
         let (log, last) = leave_plan(&site, Left::Plan);
         let error = site.load_with(site.sink()).unwrap_err().to_string();

@@ -210,7 +210,7 @@ fn a_retry_whose_rejects_are_deleted_ends_if_the_lake_has_all_of_it() {
 }
 
 #[test]
-fn a_retry_whose_rejects_are_deleted_names_the_files_to_move_if_the_lake_has_a_part_of_it() {
+fn a_retry_without_its_rejects_names_the_files_to_move_if_some_are_there() {
     let site = written_rejects(Site::new(), 4);
     let absent = "visits/day=1999-01-01/retry-1.parquet";
     leave_plan(&site, Left::PlanAndFiles, |plan| {

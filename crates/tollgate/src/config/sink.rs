@@ -271,8 +271,8 @@ fn check_place(sink: &SinkConfig, others: &[SinkConfig], section: &Section<'_>) 
             format!("{kind} in [sink.{name}] is the place of [sink.{other}]: each sink needs its own place")
         } else {
             format!(
-                "{kind} in [sink.{name}] is {place}, and [sink.{other}] has {found}, one inside of the other: \
-                 readers of the outer place would count rows twice, choose separate places"
+                "{kind} in [sink.{name}] is {place}, and [sink.{other}] has {found}, one inside of the \
+                 other: readers of the outer place would count rows twice, choose separate places"
             )
         };
         section.fault_of(kind, text);

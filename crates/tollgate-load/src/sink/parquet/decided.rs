@@ -12,7 +12,7 @@ use crate::sink::contract::Decided;
 const MOVE: &str = "Move the first ones away";
 
 impl ParquetSink {
-    /// Ends a retry whose rejects are deleted. Streams whose files are in the lake have the rows of the retry.
+    /// Ends a retry whose rejects are deleted. Streams whose files are in the lake have the rows of it.
     /// The rejects of the other streams stay rejects.
     pub(super) fn settle_retry(&mut self, load: LoadName, plan: &Plan) -> Result<Plan, LakeError> {
         let mut settled = plan.clone();
@@ -58,8 +58,8 @@ impl ParquetSink {
                 let name = self.ledger.name_of_plan(load);
                 let remedy = match (&self.tables, load) {
                     (Some(tables), LoadName::Next { log, first }) => format!(
-                        "Delete the rows of log {log} with `_seq` from {first} to {} from the first ones, and \
-                         unset their property {}",
+                        "Delete the rows of log {log} with `_seq` from {first} to {} from the first ones, \
+                         and unset their property {}",
                         plan.last,
                         tables.position_of(log)
                     ),

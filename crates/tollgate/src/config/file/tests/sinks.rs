@@ -175,18 +175,14 @@ fn what_files_cannot_do_is_a_fault_of_a_parquet_sink() {
     );
     check(
         &format!("{}{sink}", stream.replace("[stream.s]", "[stream._tollgate]")),
-        &[
-            "t.toml:3:1: [sink.lake] takes [stream._tollgate]: stream \"_tollgate\" cannot be a table: the folder \
-             _tollgate has the plans and commits of the sink, rename the stream",
-        ],
+        &["t.toml:3:1: [sink.lake] takes [stream._tollgate]: stream \"_tollgate\" cannot be a table: the \
+             folder _tollgate has the plans and commits of the sink, rename the stream"],
     );
     let named = stream.replace("\"n\"", "\"Day\"");
     check(
         &format!("{named}{sink}"),
-        &[
-            "t.toml:3:1: [sink.lake] takes [stream.s]: column \"Day\" of table \"s\" has a name that files of \
-             Parquet use for the key, the log, the number or the day of the record: rename the column",
-        ],
+        &["t.toml:3:1: [sink.lake] takes [stream.s]: column \"Day\" of table \"s\" has a name that files \
+             of Parquet use for the key, the log, the number or the day of the record: rename the column"],
     );
     check(&format!("{named}{sink}streams = [\"t\"]\n{}", stream.replace("[stream.s]", "[stream.t]")), &[]);
     let acked = stream.replace("columns", "ack = \"loaded\"\ncolumns");
@@ -203,8 +199,8 @@ fn the_place_of_a_sink_is_not_inside_of_another_place() {
         let text = format!("[sink.one]\nparquet = {one:?}\n[sink.two]\nparquet = {two:?}\n");
         let fault = shown.map(|(one, two)| {
             format!(
-                "t.toml:4:11: parquet in [sink.two] is {two}, and [sink.one] has {one}, one inside of the other: \
-                 readers of the outer place would count rows twice, choose separate places"
+                "t.toml:4:11: parquet in [sink.two] is {two}, and [sink.one] has {one}, one inside of the \
+                 other: readers of the outer place would count rows twice, choose separate places"
             )
         });
         check(&text, &fault.iter().map(String::as_str).collect::<Vec<_>>());
@@ -346,23 +342,24 @@ fn faults_of_the_table_iceberg_have_the_value_found_and_the_allowed_ones() {
     );
     for folder in ["a#b", "a/b?c"] {
         let text = format!(
-            "t.toml:4:40: warehouse in iceberg of [sink.lake] is {folder}, allowed is a folder without \"#\" and \
-             \"?\": engines cut the address of a file there, rename the folder"
+            "t.toml:4:40: warehouse in iceberg of [sink.lake] is {folder}, allowed is a folder without \
+             \"#\" and \"?\": engines cut the address of a file there, rename the folder"
         );
         check(&sink("").replace("\"w\"", &format!("{folder:?}")), &[&text]);
     }
     for name in ["_tollgate", "_Tollgate"] {
         let text = format!(
-            "t.toml:4:57: namespace in iceberg of [sink.lake] is {name:?}, the folder of the plans and commits \
-             of sinks: choose another name"
+            "t.toml:4:57: namespace in iceberg of [sink.lake] is {name:?}, the folder of the plans and \
+             commits of sinks: choose another name"
         );
         check(&sink(&format!(", namespace = {name:?}")), &[&text]);
     }
     for name in ["_time", "_Time", "_time_day", "_time_month", "_time_year"] {
         let text = format!(
-            "t.toml:3:1: [sink.lake] takes [stream.s]: column {name:?} of table \"s\" has a name that tables of \
-             Iceberg use for the key, the log, the number, the time or the partition of the record: rename the \
-             column"
+            "t.toml:3:1: [sink.lake] takes [stream.s]: column {name:?} of table \"s\" has a name that \
+             tables of \
+             Iceberg use for the key, the log, the number, the time or the partition of the record: rename \
+             the column"
         );
         check(&sink("").replace("\"n\"", &format!("{name:?}")), &[&text]);
     }

@@ -33,7 +33,8 @@ impl Brought {
 }
 
 impl Ledger {
-    /// Returns which files of a plan below a folder are in the lake. The folder `""` has all of them.
+    /// Returns which files of a plan below a folder are in a lake without tables. The folder `""` has all of
+    /// them. A table knows its loads itself, and the stamps of its files cover the ids of their columns.
     ///
     /// # Errors
     /// The place does not answer, or a file of the lake is another one.

@@ -313,10 +313,13 @@ impl Ledger {
     pub fn known_type(&self, stream: &str, column: &str) -> Result<Option<NotedType>, LakeError> {
         let (exact, lower) =
             (self.names.column(stream, column), self.names.column(stream, &column.to_ascii_lowercase()));
-        for name in [&exact, &lower] {
-            if let Some(kind) = self.place.text(name)? {
-                return Ok(Some(NotedType::new(name, kind)));
-            }
+        if let Some(kind) = self.place.text(&exact)? {
+            return Ok(Some(NotedType::new(&exact, kind)));
+        }
+        if lower != exact
+            && let Some(kind) = self.place.text(&lower)?
+        {
+            return Ok(Some(NotedType::new(&lower, kind)));
         }
         // An earlier version noted a name with its capital letters.
         let names = self.place.list(&self.names.columns(stream), None)?;

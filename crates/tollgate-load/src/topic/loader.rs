@@ -169,8 +169,10 @@ impl TopicLoader {
 
     /// Checks that the sink does not load the logs of these records from their segments too.
     fn check_only_here(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
-        let logs: BTreeSet<_> = records.iter().filter_map(RowHead::read).map(|head| head.log).collect();
-        for log in logs.difference(&self.only_here).copied().collect::<Vec<_>>() {
+        for log in records.iter().filter_map(RowHead::log_of) {
+            if self.only_here.contains(&log) {
+                continue;
+            }
             if self.sink.position(log)?.is_some() {
                 let (sink, topic) = (self.options.sink.name.clone(), name.topic.clone());
                 return Err(SinkError::LoadedTwice { sink, log, topic });

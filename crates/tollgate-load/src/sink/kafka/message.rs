@@ -109,6 +109,11 @@ pub(crate) struct RowHead {
 }
 
 impl RowHead {
+    /// Returns the log of a record, without its other headers.
+    pub(crate) fn log_of(record: &ReadRecord) -> Option<LogId> {
+        std::str::from_utf8(record.header(LOG)?).ok()?.parse().ok()
+    }
+
     /// Returns the hash of the schema of a record, without its other headers.
     pub(crate) fn schema_of(record: &ReadRecord) -> Option<&str> {
         std::str::from_utf8(record.header(SCHEMA)?).ok()
@@ -118,7 +123,7 @@ impl RowHead {
     pub(crate) fn read(record: &ReadRecord) -> Option<Self> {
         let text = |name| std::str::from_utf8(record.header(name)?).ok();
         Some(Self {
-            log: text(LOG)?.parse().ok()?,
+            log: Self::log_of(record)?,
             sequence: Sequence(text(SEQUENCE)?.parse().ok()?),
             stream: text(STREAM)?.to_owned(),
             schema: Self::schema_of(record)?.to_owned(),

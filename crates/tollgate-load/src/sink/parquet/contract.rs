@@ -46,7 +46,7 @@ impl Sink for ParquetSink {
     }
 
     fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
-        self.check(schema)
+        self.check(schema).map(drop)
     }
 
     fn lost_tables(&mut self) -> Result<BTreeMap<String, LostTable>, SinkError> {

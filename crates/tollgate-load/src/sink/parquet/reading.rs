@@ -84,7 +84,7 @@ pub(in crate::sink) fn check<'s>(
     let ledger = open_ledger(options, sink)?;
     schemas.into_iter().try_for_each(|schema| {
         check_names(schema, made)?;
-        check_types(&ledger, free_column, schema)
+        check_types(&ledger, free_column, schema).map(drop)
     })
 }
 
@@ -128,20 +128,22 @@ pub(in crate::sink) fn check_names(schema: &Schema, made: MadeOf) -> Result<(), 
     }
 }
 
-/// Checks the types of the columns that earlier files have.
-pub(super) fn check_types(
+/// Checks the types of the columns that earlier files have. Returns the columns that they lack.
+pub(super) fn check_types<'s>(
     ledger: &Ledger,
     free_column: &FreeColumn<'_>,
-    schema: &Schema,
-) -> Result<(), SinkError> {
+    schema: &'s Schema,
+) -> Result<Vec<&'s Column>, SinkError> {
     let failed = || SinkError::lake("read the types of columns");
+    let mut missing = Vec::new();
     for column in schema.table_columns() {
-        let found = ledger.known_type(schema.stream(), &column.name).map_err(failed())?;
-        if let Some(found) = found.filter(|found| found.kind != column.kind.name()) {
-            return Err(type_changed(free_column, schema.stream(), column, found));
+        match ledger.known_type(schema.stream(), &column.name).map_err(failed())? {
+            None => missing.push(column),
+            Some(found) if found.kind == column.kind.name() => {}
+            Some(found) => return Err(type_changed(free_column, schema.stream(), column, found)),
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// Returns the error of a column that has another type in earlier files.

@@ -121,8 +121,8 @@ impl ParquetSink {
     }
 
     /// Finishes a retry that has a plan and no commit. If some of its rejects are deleted, it cannot be
-    /// repeated: then it ends with what the lake has of it. Returns the number of
-    /// rejects that became rows, unless another retry did the same.
+    /// repeated: then it ends with what the lake has of it. Returns the number of rejects that became rows,
+    /// unless another retry did the same.
     fn finish_retry(
         &mut self,
         load: LoadName,

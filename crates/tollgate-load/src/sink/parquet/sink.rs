@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use tollgate_lake::{LakeError, Ledger, LoadName, MadeFiles, Plan, REJECTS, Streams, Writers};
-use tollgate_log::{LogId, Position, Schema, Sequence};
+use tollgate_log::{Column, LogId, Position, Schema, Sequence};
 
 use super::chunk::LakeChunk;
 use super::options::ParquetOptions;
@@ -113,22 +113,17 @@ impl ParquetSink {
         parts::new_folder(&self.options.parts_dir, &self.name)
     }
 
-    /// Checks whether files can have the rows of a schema. Changes nothing.
-    pub(super) fn check(&self, schema: &Schema) -> Result<(), SinkError> {
+    /// Checks whether files can have the rows of a schema. Changes nothing. Returns the columns whose types
+    /// are not noted.
+    pub(super) fn check<'s>(&self, schema: &'s Schema) -> Result<Vec<&'s Column>, SinkError> {
         if self.noted.contains(schema) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         check_names(schema, self.made())?;
-        check_types(&self.ledger, &|stream, column, note| self.free_column(stream, column, note), schema)?;
-        let failed = || SinkError::lake("read the types of columns");
-        let mut missing = Vec::new();
-        for column in schema.table_columns() {
-            let known = self.ledger.known_type(schema.stream(), &column.name).map_err(failed())?;
-            if known.is_none() {
-                missing.push(column);
-            }
-        }
-        self.rules.declared.check_missing(schema, &missing, NameCase::IgnoredInTables)
+        let free_column = |stream: &str, column: &str, note: &str| self.free_column(stream, column, note);
+        let missing = check_types(&self.ledger, &free_column, schema)?;
+        self.rules.declared.check_missing(schema, &missing, NameCase::IgnoredInTables)?;
+        Ok(missing)
     }
 
     const fn made(&self) -> MadeOf {
@@ -147,8 +142,7 @@ impl ParquetSink {
         if self.noted.contains(schema) {
             return Ok(());
         }
-        self.check(schema)?;
-        for column in schema.table_columns() {
+        for column in self.check(schema)? {
             let wanted = column.kind.name();
             let found = self.ledger.column_type(schema.stream(), &column.name, &wanted);
             let found = found.map_err(SinkError::lake("note the type of a column"))?;

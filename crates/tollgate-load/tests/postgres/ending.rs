@@ -22,7 +22,7 @@ fn lock_table(site: &Site<'_>) -> Child {
 }
 
 fn unlock_table(site: &Site<'_>, mut holder: Child) {
-    site.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()");
+    site.end_sleepers();
     holder.wait().unwrap();
 }
 

@@ -114,6 +114,16 @@ impl<'a> Site<'a> {
         self.cluster.sql(&self.database, statements)
     }
 
+    /// Ends the connections to this database that hold a lock with `pg_sleep(600)`.
+    ///
+    /// Tests share a cluster, so the statement spares the connections to other databases.
+    pub(crate) fn end_sleepers(&self) {
+        self.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE query LIKE '%pg_sleep(600)' AND datname = current_database() AND pid <> pg_backend_pid()",
+        );
+    }
+
     /// Checks that each number is loaded exactly once, by count and by checksum.
     pub(crate) fn assert_visits(&self, numbers: std::ops::Range<i64>) {
         let found = self.sql("SELECT count(*), count(DISTINCT n), coalesce(sum(n), 0), md5(string_agg(path, '' ORDER BY n)) FROM visits");

@@ -323,9 +323,12 @@ impl SinkError {
         move |source| Self::Lake { action, source: Box::new(source) }
     }
 
-    /// Returns whether no broker of Kafka answers.
+    /// Returns whether no broker of Kafka answers, or none in time.
     fn is_queue_away(&self) -> bool {
-        matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Away { .. }))
+        matches!(self, Self::Queue { source, .. } if matches!(
+            **source,
+            QueueError::Away { .. } | QueueError::Slow { .. }
+        ))
     }
 
     /// Returns whether a broker of Kafka answered with an error that may pass with time.
@@ -343,6 +346,14 @@ impl SinkError {
         matches!(self, Self::Queue { source, .. } if matches!(
             **source,
             QueueError::Unknown { .. } | QueueError::Aborted { .. } | QueueError::Fenced { .. }
+        ))
+    }
+
+    /// Returns whether a broker needed too long for a load. A smaller load may arrive in time.
+    pub(crate) fn is_of_slow_load(&self) -> bool {
+        matches!(self, Self::Queue { source, .. } if matches!(
+            **source,
+            QueueError::Slow { .. } | QueueError::Unknown { .. }
         ))
     }
 

@@ -8,6 +8,7 @@ mod deleted;
 mod ending;
 mod fill;
 mod follow;
+mod load_size;
 mod loader_thread;
 mod options;
 mod rejecting;

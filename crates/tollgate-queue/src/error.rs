@@ -11,6 +11,18 @@ pub enum QueueError {
         /// Text of the client.
         reason: String,
     },
+    /// A broker did not confirm records in time. No transaction is committed, but a producer without
+    /// transactions may have written the records.
+    #[error(
+        "broker {brokers} did not confirm records within delivery_timeout: {reason}: if smaller loads fail \
+         too, look for a quota of the broker, or raise delivery_timeout"
+    )]
+    Slow {
+        /// Addresses of the brokers.
+        brokers: String,
+        /// Text of the client.
+        reason: String,
+    },
     /// A broker answered with an error that may pass with time. Nothing is committed.
     #[error("broker {brokers} answered with an error: {reason}")]
     NotNow {
@@ -96,6 +108,7 @@ impl QueueError {
     pub(crate) fn about(mut self, what: &str) -> Self {
         match &mut self {
             Self::Away { reason, .. }
+            | Self::Slow { reason, .. }
             | Self::NotNow { reason, .. }
             | Self::Unknown { reason, .. }
             | Self::Aborted { reason, .. }

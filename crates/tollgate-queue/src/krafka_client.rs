@@ -221,9 +221,9 @@ impl Producer for KrafkaProducer {
         self.waiter.wait(producer.commit()).map_err(|error| match failed(&self.brokers, &error) {
             // The client names a failure before the end of the transaction was sent. All other failures may
             // have reached the broker.
-            QueueError::Away { brokers, reason } | QueueError::NotNow { brokers, reason } => {
-                QueueError::Unknown { brokers, reason }
-            }
+            QueueError::Away { brokers, reason }
+            | QueueError::Slow { brokers, reason }
+            | QueueError::NotNow { brokers, reason } => QueueError::Unknown { brokers, reason },
             error => error,
         })?;
         self.closed = connections_closed(&self.kafka);

@@ -29,6 +29,7 @@ pub(crate) fn failed(brokers: &str, error: &KrafkaError) -> QueueError {
     match error {
         KrafkaError::Fenced { .. } => QueueError::Fenced { brokers },
         KrafkaError::Auth { .. } => QueueError::Denied { brokers, reason },
+        KrafkaError::DeliveryTimeout { message, .. } => QueueError::Slow { brokers, reason: message.clone() },
         KrafkaError::UnknownTopic { topic } => QueueError::UnknownTopic { brokers, topic: topic.clone() },
         KrafkaError::NoOffset { .. } | KrafkaError::Protocol { .. } => QueueError::NotNow { brokers, reason },
         KrafkaError::OutOfOrderSequence { .. } => QueueError::Aborted { brokers, reason },

@@ -303,6 +303,8 @@ fn properties(folder: &Path, [broker, controller, link]: [SocketAddr; 3], more: 
         "transaction.state.log.num.partitions=4".to_owned(),
         // The end of transactions whose writer is gone.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000".to_owned(),
+        // A quota allows a burst of this many seconds.
+        "quota.window.num=3".to_owned(),
     ];
     lines.extend(more.iter().cloned());
     lines.join("\n") + "\n"

@@ -7,6 +7,7 @@
 //! | another loader moved the position | this loader leaves the log to the other loader for half a second, and then checks it again |
 //! | the file of the database was removed or replaced | as after a temporary failure of the sink. Only the new file decides which records are loaded |
 //! | the sink fails temporarily | all logs wait, from 100 ms up to 30 s as above, or up to 1 s if replies wait for the sink. The sink is opened again |
+//! | a broker does not take a load within `delivery_timeout` | as above, and the next load has half the bytes |
 //! | the sink fails permanently (a changed type) | all logs wait 30 s. The state of the sink is `Stopped` |
 //! | a log of an earlier run makes the sink fail permanently, or three times in a row | this log waits 30 s. All other logs are loaded |
 //! | the thread panics | as after a temporary failure of the sink |
@@ -34,6 +35,7 @@ use super::chunk::ChunkError;
 use super::control::{LoaderControl, Order};
 use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
+use super::load_size::LoadSize;
 use super::options::{LoadOptions, OpenSink, RefusedLogs};
 use super::status::LoadState;
 use super::watched_sink::WatchedSink;
@@ -118,6 +120,7 @@ pub(super) struct LoaderThread {
     described_at: Option<Instant>,
     /// Number of failures of the sink in a row with each log.
     failures: BTreeMap<LogId, u32>,
+    load_size: LoadSize,
 }
 
 impl LoaderThread {
@@ -148,6 +151,7 @@ impl LoaderThread {
             all_looked_at: None,
             described_at: None,
             failures: BTreeMap::new(),
+            load_size: LoadSize::default(),
         }
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, Value};
 use tollgate_queue::Compression;
 
-use crate::site::{Site, broker, column, row, visit, visits};
+use crate::site::{Broker, PATIENCE, Site, broker, column, eventually, row, visit, visits};
 
 fn keyed() -> Schema {
     let origin = ColumnOrigin::Key { window_ms: 60_000 };
@@ -95,4 +96,57 @@ fn compressed_batches_are_read_by_kafkas_consumer() {
         assert_eq!(site.load().rows, 50);
         site.assert_visits(&broker, 0..50);
     }
+}
+
+/// Limits the bytes per second that the broker takes from the clients of sinks, until it is dropped.
+struct Quota<'a> {
+    broker: &'a Broker,
+}
+
+impl<'a> Quota<'a> {
+    fn set(broker: &'a Broker, bytes_per_second: u32) -> Self {
+        Self::change(broker, &["--add-config", &format!("producer_byte_rate={bytes_per_second}")]);
+        Self { broker }
+    }
+
+    fn change(broker: &Broker, change: &[&str]) {
+        let mut command = broker.kafka.java(&["org.apache.kafka.tools.ConfigCommand"]);
+        command.args(["--bootstrap-server", &broker.kafka.address(), "--alter"]);
+        command.args(["--entity-type", "clients", "--entity-name", "tollgate"]).args(change);
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Quota<'_> {
+    fn drop(&mut self) {
+        Self::change(self.broker, &["--delete-config", "producer_byte_rate"]);
+    }
+}
+
+#[test]
+fn a_quota_of_the_broker_makes_loads_smaller_until_they_arrive() {
+    let broker = broker();
+    let mut site = Site::new(&broker);
+    let options = &mut site.kafka().broker;
+    options.compression = Compression::None;
+    options.connect_timeout = Duration::from_secs(1);
+    options.request_timeout = Duration::from_secs(1);
+    options.delivery_timeout = Duration::from_secs(2);
+    site.write_visits(0..1);
+    site.load();
+    let large = "x".repeat(25_000);
+    site.write(&[visits()], |appender| {
+        for n in 1..13 {
+            row(appender, &[Value::Int(n), Value::Text(&large)]);
+        }
+    });
+    let quota = Quota::set(&broker, 45_000);
+    let loader = site.start();
+    eventually("the load is too slow", || {
+        loader.status().last_error.is_some_and(|error| error.contains("look for a quota of the broker"))
+    });
+    loader.finish(PATIENCE).unwrap();
+    drop(quota);
+    site.assert_visits(&broker, 0..13);
 }

@@ -181,13 +181,15 @@ impl LoaderThread {
         let part = self.part(log, following, limit, taken)?;
         following.is_gathering = part.is_none();
         let Some(Part { limit, ends, taken }) = part else { return Ok(false) };
-        let (storage, dir, tuning) = (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
+        let (storage, dir, mut tuning) =
+            (self.storage.clone(), self.options.dir.clone(), self.options.tuning);
+        tuning.chunk_bytes_max = self.load_size.bytes(tuning.chunk_bytes_max);
         let cursor = following.cursor_at(&storage, &dir, log);
         let control = self.control.clone();
         let on_progress = || control.note_progress();
         let chunk = fill(cursor, self.sink()?, &taken, (expected, limit), (ends, &tuning), &on_progress)?;
         let Some(end) = chunk.end else { return Ok(false) };
-        let tallies = self.sink()?.commit(end)?;
+        let tallies = self.commit(end, chunk.bytes)?;
         let tally = tallies.total();
         if tally.missing > 0 {
             following.gaps = Gaps::Unknown;
@@ -207,6 +209,17 @@ impl LoaderThread {
             );
         }
         Ok(true)
+    }
+
+    /// Commits a load of `bytes`.
+    fn commit(&mut self, end: Position, bytes: u64) -> Result<StreamTallies, SinkError> {
+        let committed = self.sink()?.commit(end);
+        match &committed {
+            Ok(_) => self.load_size.succeeded(self.options.tuning.chunk_bytes_max),
+            Err(error) if error.is_of_slow_load() => self.load_size.failed(bytes),
+            Err(_) => {}
+        }
+        committed
     }
 
     /// Checks the tables of the log's schemas, which a second cursor reads. A type that changed since an

@@ -32,6 +32,12 @@ impl BrokerAddress {
         brokers.split(',').map(str::trim).map(read).collect()
     }
 
+    /// Returns whether two lists have an address in common, so that they name the same cluster.
+    pub fn have_common(a: &str, b: &str) -> bool {
+        let [a, b] = [a, b].map(|brokers| Self::list(brokers).unwrap_or_default());
+        a.iter().any(|address| b.contains(address))
+    }
+
     fn read(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
@@ -58,6 +64,14 @@ pub(crate) fn without_user(brokers: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_one_cluster_have_an_address_in_common() {
+        for (a, b, is_common) in [("h:1", "h:1", true), ("h:1,g:1", "G:1, i:1", true), ("h:1", "h:2", false)]
+        {
+            assert_eq!(BrokerAddress::have_common(a, b), is_common, "{a} {b}");
+        }
+    }
 
     #[test]
     fn a_user_and_a_password_are_in_no_error() {

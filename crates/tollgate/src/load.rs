@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_load::{ItemRow, LoadState, LoadStatus, LoadWatch, Loader, Retried, skip};
@@ -96,6 +96,10 @@ fn load_topics(
     command: &LoadCommand,
     signals: &Receiver<i32>,
 ) -> anyhow::Result<ExitCode> {
+    ensure!(
+        !command.store.is_given() && !command.volume.is_given(),
+        WrongUsage("the options of stores and volumes do not go with --from kafka://: remove them")
+    );
     if command.once {
         return Ok(LoadTopics::start(config, sinks, brokers, true)?.finish(signals, || ()));
     }

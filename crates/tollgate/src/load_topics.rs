@@ -38,12 +38,8 @@ pub(crate) fn brokers_of(place: &str) -> Option<&str> {
 /// # Errors
 /// One of the addresses is not `host:port`.
 pub(crate) fn broker_options(config: &Config, brokers: &str) -> anyhow::Result<BrokerOptions> {
-    let named =
-        BrokerAddress::list(brokers).context(WrongUsage("cannot read the addresses of the brokers"))?;
-    let has_one = |options: &&BrokerOptions| {
-        let known = BrokerAddress::list(&options.brokers).unwrap_or_default();
-        known.iter().any(|address| named.contains(address))
-    };
+    BrokerAddress::list(brokers).context(WrongUsage("cannot read the addresses of the brokers"))?;
+    let has_one = |options: &&BrokerOptions| BrokerAddress::have_common(&options.brokers, brokers);
     let mut sinks = config.sinks.iter().filter_map(|sink| match &sink.options.kind {
         SinkKind::Kafka(kafka) => Some(&kafka.broker),
         _ => None,

@@ -199,12 +199,12 @@ fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
     }
 }
 
-/// Returns a fault if the new configuration gives this sink another database.
+/// Returns a fault if the new configuration gives this sink another place.
 fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     let differs = present.options.moved_by(&new.options)?;
     let (name, before) = (new.name(), present);
     Some(format!(
-        "[sink.{name}] has {differs} now: {before} -> {new}. Its positions are in the present database: give \
+        "[sink.{name}] has {differs} now: {before} -> {new}. Its positions are at the present place: give \
          the new sink another name, or restart"
     ))
 }

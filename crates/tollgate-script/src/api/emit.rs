@@ -104,7 +104,7 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted, records_max: u
     if awaits(&emitted).is_some_and(|wanted| others.into_iter().any(|known| known != wanted)) {
         let name = &streams.all()[emitted.stream].0.name;
         return Err(mlua::Error::runtime(format!(
-            "tollgate.emit: stream \"{name}\" waits for another database than earlier records: \
+            "tollgate.emit: stream \"{name}\" waits for another sink than earlier records: \
              allowed is one for each reply"
         )));
     }

@@ -95,7 +95,7 @@ fn write_lines(
     out: &mut dyn Write,
 ) -> std::io::Result<bool> {
     if lines.is_empty() && failed.is_empty() {
-        writeln!(out, "exact: the sink has no records yet")?;
+        writeln!(out, "exact: the sink has no records of a log yet")?;
         return Ok(true);
     }
     let sums = sums(lines);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn nothing_is_exact() {
-        check(&[], (true, "exact: the sink has no records yet\n"));
+        check(&[], (true, "exact: the sink has no records of a log yet\n"));
     }
 
     #[test]

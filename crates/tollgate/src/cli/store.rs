@@ -23,6 +23,14 @@ pub(crate) struct StoreArguments {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
+impl StoreArguments {
+    /// Returns whether an option is about a store.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { endpoint, region, checksum, ca_file } = self;
+        endpoint.is_some() || region.is_some() || ca_file.is_some() || *checksum != PutChecksum::default()
+    }
+}
+
 fn put_checksum() -> impl TypedValueParser<Value = PutChecksum> {
     PossibleValuesParser::new(PutChecksum::ALL.map(PutChecksum::name)).map(|name| {
         let known = PutChecksum::ALL.into_iter().find(|checksum| checksum.name() == name);

@@ -410,3 +410,14 @@ fn the_help_names_the_commands_and_an_unknown_one_is_refused() {
     }
     assert_eq!(app.run(&["serv"]).status.code(), Some(2));
 }
+
+#[test]
+fn options_of_stores_and_volumes_do_not_go_with_topics() {
+    let app = App::new("", &[]);
+    for option in ["--endpoint=http://h", "--region=r", "--volume", "--take-over"] {
+        let output = app.run(&["load", "--once", "--from", "kafka://localhost:1", option]);
+        let text = printed(&output);
+        assert_eq!(output.status.code(), Some(2), "{option}: {text}");
+        assert!(text.contains("options of stores and volumes do not go with --from kafka://"), "{text}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Options of a Kafka sink.
 
-use tollgate_queue::BrokerOptions;
+use tollgate_queue::{BrokerAddress, BrokerOptions};
 
 use super::entry::{POSITIONS, REJECTS};
 use super::format::RowFormat;
@@ -11,6 +11,9 @@ pub(super) const STREAM: &str = "{stream}";
 
 /// Maximum bytes of a topic's name.
 const TOPIC_BYTES_MAX: usize = 249;
+/// Topics that Kafka makes for itself.
+const OF_BROKERS: [&str; 4] =
+    ["__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"];
 
 /// Options of a Kafka sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +57,11 @@ impl KafkaOptions {
         i32::try_from(self.partitions).unwrap_or(i32::MAX)
     }
 
-    /// Returns the option that makes `new` another place for the positions.
+    /// Returns the option that makes `new` another place for the positions. The positions are in the cluster,
+    /// so a sink may change its topic.
     pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
-        if self.broker.brokers != new.broker.brokers {
-            return Some("other brokers");
-        }
-        (self.topic != new.topic).then_some("another topic")
+        let is_same = BrokerAddress::have_common(&self.broker.brokers, &new.broker.brokers);
+        (!is_same).then_some("other brokers")
     }
 
     /// Returns the topic of a stream.
@@ -72,6 +74,9 @@ impl KafkaOptions {
         let topic = self.topic_of(stream);
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         match &*topic {
+            _ if OF_BROKERS.contains(&&*topic) => {
+                Some(format!("{topic:?}, which the brokers need for themselves"))
+            }
             POSITIONS | REJECTS => Some(format!("{topic:?}, which the sink needs for itself")),
             "" | "." | ".." => Some(format!("{topic:?}, which no topic may be named")),
             _ if topic.len() > TOPIC_BYTES_MAX => {

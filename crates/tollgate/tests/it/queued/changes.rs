@@ -48,6 +48,34 @@ fn a_retried_reject_has_the_columns_that_the_configuration_has_now() {
 }
 
 #[test]
+fn a_reload_changes_the_topic_and_takes_only_brokers_of_the_same_cluster() {
+    let site = Site::bare();
+    let app = App::new(&config(&site, &["n"], "topic = \"first.{stream}\""), &[]);
+    let server = app.start();
+    let post = |n: &str| {
+        let reply = server.connect().post("/a", &format!("{{\"n\":\"{n}\"}}")).unwrap();
+        assert!(reply.is_success(), "{reply:?}");
+    };
+    post("before");
+    let second = config(&site, &["n"], "topic = \"second.{stream}\"");
+    let known = site.kafka.address();
+    app.configure(&second.replace(&known, &format!("{known},localhost:1")));
+    app.succeed(&["reload"]);
+    post("after");
+    app.configure(&second.replace(&known, "localhost:2"));
+    let refused = app.run(&["reload"]);
+    let told = format!(
+        "[sink.bus] has other brokers now: kafka://{known},localhost:1 -> kafka://localhost:2. Its positions \
+         are at the present place"
+    );
+    assert!(!refused.status.success() && printed(&refused).contains(&told), "{}", printed(&refused));
+    drop(server);
+    let values = |topic: &str| site.kafka.read(topic).into_iter().map(|row| row.value).collect::<Vec<_>>();
+    assert_eq!(values("first.a"), [r#"{"n":"before"}"#]);
+    assert_eq!(values("second.a"), [r#"{"n":"after"}"#]);
+}
+
+#[test]
 fn a_loader_finds_the_topics_that_a_sink_had_before_and_those_of_other_sinks() {
     let site = Site::bare();
     let app = App::new(&config(&site, &["n"], "topic = \"old.{stream}\""), &[]);

@@ -247,6 +247,7 @@ fn the_brokers_and_the_topic_of_a_kafka_sink_are_checked() {
         (".", "\".\", which no topic may be named"),
         ("..", "\"..\", which no topic may be named"),
         ("__tollgate_positions", "\"__tollgate_positions\", which the sink needs for itself"),
+        ("__consumer_offsets", "\"__consumer_offsets\", which the brokers need for themselves"),
         ("__tollgate_reject{stream}", "\"__tollgate_rejects\", which the sink needs for itself"),
         (&*format!("{long}{{stream}}"), &*format!("\"{long}s\" of 250 bytes, limit 249 bytes")),
         ("a b", "\"a b\", allowed are letters, digits, `.`, `_` and `-`"),

@@ -9,6 +9,7 @@
 mod broker;
 mod certificates;
 mod link;
+mod markers;
 mod reader;
 
 pub use broker::{Kafka, KafkaOptions, SecureListener};

@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use super::markers;
 
 /// What the link does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,29 +15,21 @@ pub enum Flow {
     Open,
     /// Bytes wait at the link, in both directions.
     Frozen,
-    /// Requests that end transactions in their partitions wait. Other bytes pass. The coordinator of a broker
-    /// sends these requests through the link, also to its own broker.
+    /// The link answers requests that end transactions in their partitions, so the broker does not get them.
+    /// Other bytes pass. The coordinator of a broker sends these requests through the link, also to its own
+    /// broker.
     WithoutMarkers,
     /// Connections end, and new ones end at once.
     Cut,
 }
 
-/// API key of a WriteTxnMarkers request in the protocol of Kafka. It follows the four bytes of the length.
-const WRITE_MARKERS: [u8; 2] = 27_i16.to_be_bytes();
-
-impl Flow {
-    /// Returns whether bytes that were read at once wait at the link.
-    fn holds(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Frozen => true,
-            Self::WithoutMarkers => bytes.get(4..6) == Some(&WRITE_MARKERS),
-            Self::Open | Self::Cut => false,
-        }
-    }
-}
+/// Maximum wait for a request.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Inner {
     flow: Flow,
+    /// Number of requests that the link answered.
+    answered: u64,
     /// Address of the broker.
     broker: Option<SocketAddr>,
     /// Both sides of all connections.
@@ -61,7 +56,7 @@ impl Link {
     pub fn open() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the link");
         let address = listener.local_addr().expect("the address of the link");
-        let inner = Inner { flow: Flow::Open, broker: None, streams: Vec::new() };
+        let inner = Inner { flow: Flow::Open, answered: 0, broker: None, streams: Vec::new() };
         let state = State { inner: Mutex::new(inner), changed: Condvar::new() };
         let link = Self { address, state: Arc::new(state) };
         let accepting = link.clone();
@@ -93,6 +88,22 @@ impl Link {
         self.state.changed.notify_all();
     }
 
+    /// Answers the next request that ends a transaction in its partitions. `end` causes the request.
+    ///
+    /// # Panics
+    /// No such request comes.
+    pub fn answer_markers(&self, end: impl FnOnce()) {
+        let before = self.locked().answered;
+        self.set(Flow::WithoutMarkers);
+        end();
+        let waits = |inner: &mut Inner| inner.answered == before;
+        let waited = self.state.changed.wait_timeout_while(self.locked(), PATIENCE, waits);
+        let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        assert!(!result.timed_out(), "no request to end a transaction came");
+        self.set(Flow::Open);
+    }
+
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.state.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,11 +130,20 @@ impl Link {
     fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            let state = self.locked();
             let bytes = &buffer[..count];
-            let state = self.state.changed.wait_while(state, |state| state.flow.holds(bytes));
-            let is_cut = state.unwrap_or_else(PoisonError::into_inner).flow == Flow::Cut;
-            if is_cut || to.write_all(bytes).is_err() {
+            let state = self.state.changed.wait_while(self.locked(), |state| state.flow == Flow::Frozen);
+            let flow = state.unwrap_or_else(PoisonError::into_inner).flow;
+            let answer = if flow == Flow::WithoutMarkers { markers::answer(bytes) } else { None };
+            let is_passed = match (flow, &answer) {
+                (Flow::Cut, _) => false,
+                (_, None) => to.write_all(bytes).is_ok(),
+                (_, Some(answer)) => from.write_all(answer).is_ok(),
+            };
+            if answer.is_some() {
+                self.locked().answered += 1;
+                self.state.changed.notify_all();
+            }
+            if !is_passed {
                 break;
             }
         }

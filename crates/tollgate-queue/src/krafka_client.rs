@@ -1,5 +1,7 @@
 //! A producer by krafka.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +31,8 @@ const BATCH_BYTES: usize = 64 << 10;
 const MESSAGE_BYTES_NEEDED: usize = 2 * BATCH_BYTES;
 /// Maximum bytes of one record for the client. The limit of the topic decides, so this one is larger.
 const RECORD_BYTES_MAX: usize = 96 << 20;
+/// Maximum bytes by which the lengths in a record differ from those in another one with equal content.
+const RECORD_LENGTHS: usize = 128;
 /// Maximum bytes of records that the client holds.
 const BUFFER_BYTES: usize = 256 << 20;
 
@@ -47,6 +51,7 @@ pub(crate) struct KrafkaProducer {
     kafka: Kafka,
     brokers: String,
     waiter: Waiter,
+    is_compressed: bool,
     /// Number of connections that had ended when the last transaction was committed.
     closed: u64,
     /// When the last transaction was committed or aborted.
@@ -134,7 +139,8 @@ impl KrafkaProducer {
             (_, Guarantee::Idempotent) => failed(&brokers, &error),
         })?;
         let closed = connections_closed(&kafka);
-        Ok(Self { kind, kafka, brokers, waiter, closed, ended_at: None })
+        let is_compressed = options.compression != Compression::None;
+        Ok(Self { kind, kafka, brokers, waiter, is_compressed, closed, ended_at: None })
     }
 
     fn failed(&self, error: &KrafkaError) -> QueueError {
@@ -145,17 +151,26 @@ impl KrafkaProducer {
     /// transaction is open afterwards.
     ///
     /// In a transaction, the client fails all records of a batch that is too large. So each of them is sent
-    /// again, in a transaction that is aborted.
+    /// again, in a transaction that is aborted. Without compression, the largest record of a topic that the
+    /// broker takes shows that it takes the smaller ones.
     fn refused_alone(
         &self,
         producer: &TransactionalProducer,
         records: &[&QueueRecord],
-        places: Vec<usize>,
+        mut places: Vec<usize>,
     ) -> Result<Vec<usize>, KrafkaError> {
-        let mut refused = Vec::new();
+        let (mut refused, mut taken) = (Vec::new(), BTreeMap::new());
+        places.sort_by_key(|place| Reverse(records[*place].bytes()));
         for place in places {
+            let (topic, bytes) = (&*records[place].topic, records[place].bytes());
+            let is_smaller = taken.get(topic).is_some_and(|taken| bytes + RECORD_LENGTHS <= *taken);
+            if is_smaller && !self.is_compressed {
+                continue;
+            }
             if self.waiter.wait(is_refused_alone(producer, records[place]))? {
                 refused.push(place);
+            } else {
+                taken.entry(topic).or_insert(bytes);
             }
         }
         Ok(refused)

@@ -24,6 +24,7 @@ mod options;
 mod rejects;
 mod retry;
 mod schemas;
+mod sending;
 mod settled;
 mod state;
 mod topics;

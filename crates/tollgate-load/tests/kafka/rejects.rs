@@ -1,5 +1,7 @@
 //! Tests of records that the broker refuses for their size.
 
+use std::cell::OnceCell;
+
 use tollgate_faults::kafka::Read;
 use tollgate_load::{ItemRow, Retried, RowFormat};
 use tollgate_log::{ColumnType, Level, Schema, SchemaId, Transaction, Value};
@@ -147,6 +149,52 @@ fn without_transactions_a_large_record_is_rejected_and_no_other_is_doubled() {
     let status = site.load();
     assert_eq!((status.rows, status.rejects), (59, 2));
     site.assert_visits(&broker, 0..60);
+}
+
+#[test]
+fn without_transactions_the_position_follows_the_rejects() {
+    let broker = broker();
+    let mut site = with_large(&broker, 10);
+    site.kafka().exactly_once = false;
+    configure(&broker, "__tollgate_rejects", "max.message.bytes=100");
+    let reason = site.load_until_stopped();
+    configure(&broker, "__tollgate_rejects", "max.message.bytes=1048576");
+    assert!(reason.contains("because of their size"), "{reason}");
+    assert_eq!(site.load().rejects, 2);
+    set_limit(&broker, &site, 1_000_000);
+    let retried = site.options.retry_rejects(&unread).unwrap();
+    assert_eq!(retried, Retried { loaded: 2, duplicates: 0, kept: 0 });
+}
+
+#[test]
+fn two_retries_at_once_make_one_row_of_each_reject() {
+    let broker = broker();
+    let site = with_large(&broker, 10);
+    assert_eq!(site.load().rejects, 2);
+    set_limit(&broker, &site, 1_000_000);
+    site.write_in(8 << 20, &[visits()], |appender| {
+        let reject =
+            |transaction: &mut Transaction<'_>| transaction.reject(SchemaId(0), "n is a text", b"sixty");
+        appender.append(Level::Written, reject).unwrap();
+        hand_over(appender);
+    });
+    assert_eq!(site.load().rejects, 1);
+    let fits = |_: &str, _: &[u8]| {
+        let mut row = ItemRow::default();
+        row.push("n", &Value::Int(60));
+        Ok(row)
+    };
+    let inner = OnceCell::new();
+    // The other retry runs while this one reads its first item.
+    let slow = |stream: &str, item: &[u8]| {
+        inner.get_or_init(|| site.options.retry_rejects(&fits).unwrap());
+        fits(stream, item)
+    };
+    let outer = site.options.retry_rejects(&slow).unwrap();
+    assert_eq!(inner.get().unwrap().loaded + outer.loaded, 3);
+    assert_eq!(broker.kafka.read(&site.topic()).len(), 63);
+    let audited = site.audit();
+    assert_eq!(audited.iter().map(|row| row.loaded).sum::<u64>(), 63);
 }
 
 #[test]

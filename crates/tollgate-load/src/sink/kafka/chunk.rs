@@ -56,6 +56,8 @@ pub(super) struct KafkaChunk {
     pub(super) rows: Vec<Row>,
     /// Parts of rejects, and entries of gaps.
     pub(super) entries: Vec<QueueRecord>,
+    /// Entries of schemas.
+    pub(super) schema_entries: Vec<QueueRecord>,
     /// The new gaps.
     pub(super) gaps: Vec<Gap>,
     pub(super) counts: StreamTallies,
@@ -77,6 +79,7 @@ impl KafkaChunk {
             filled,
             rows: Vec::new(),
             entries: Vec::new(),
+            schema_entries: Vec::new(),
             gaps: Vec::new(),
             counts: StreamTallies::default(),
             rejects: Vec::new(),
@@ -104,14 +107,9 @@ impl KafkaChunk {
         self.targets.iter().any(|target| target.is_of(schema))
     }
 
-    pub(super) fn add_target(&mut self, writer: ValueWriter, topic: RowTopic, hash: &str) {
-        let (stream, format) = (writer.schema().stream(), writer.format());
-        self.targets.push(Target {
-            stream: stream.into(),
-            topic,
-            headers: RowHeaders::new(self.log, stream, hash, format, self.filled.is_some()),
-            writer,
-        });
+    /// `headers` are those of the rows.
+    pub(super) fn add_target(&mut self, writer: ValueWriter, topic: RowTopic, headers: RowHeaders) {
+        self.targets.push(Target { stream: writer.schema().stream().into(), topic, headers, writer });
     }
 
     /// Adds a row of a schema that has a target.

@@ -121,10 +121,6 @@ impl ValueWriter {
         &self.schema
     }
 
-    pub(super) const fn format(&self) -> RowFormat {
-        self.format
-    }
-
     /// Returns the value of a row.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Tries rejects again. Each has a transaction of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tollgate_log::{LogId, Sequence};
@@ -11,18 +12,43 @@ use super::format::ValueWriter;
 use super::message::RowHeaders;
 use super::rejects::{self, RejectHead};
 use super::schemas::{TopicSchemas, hash, stored};
+use super::sending::Sending;
 use super::state::LogState;
 use super::writer::{KafkaSink, Sent, too_large};
 use crate::error::SinkError;
-use crate::sink::reject::{Fate, ReadItem, Reject, Retried, StoredReject};
+use crate::sink::Sink;
+use crate::sink::reject::{Fate, ReadItem, Reject, Retried};
 
-impl KafkaSink {
-    /// Reads all rejects.
-    pub(super) fn read_rejects(&mut self) -> Result<Vec<StoredReject<LogId>>, SinkError> {
-        let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
-        Ok(rejects::read(&self.name, &table))
+/// Maximum tries in a row without a reject that was tried.
+const VAIN_TRIES_MAX: u32 = 20;
+
+/// The rejects that were tried.
+#[derive(Default)]
+struct Tries {
+    retried: Retried,
+    tried: BTreeSet<(LogId, Sequence)>,
+    /// Number of tries in a row in which none was.
+    vain: u32,
+}
+
+impl Tries {
+    fn note(&mut self, tried: (LogId, Sequence), fate: Fate) {
+        self.retried.count(fate);
+        self.tried.insert(tried);
+        self.vain = 0;
     }
 
+    /// Returns the error, unless another process took the producer and the next try may succeed.
+    fn may_go_on(&mut self, error: SinkError) -> Result<(), SinkError> {
+        self.vain += 1;
+        match error {
+            SinkError::Lost { .. } if self.vain <= VAIN_TRIES_MAX => Ok(()),
+            error => Err(error),
+        }
+    }
+}
+
+impl KafkaSink {
     /// Reads the records of a log that are rejects, with their reasons. Their items stay in the topic. An
     /// open transaction of another log usually is in another partition, so this read does not wait for it.
     pub(super) fn read_rejects_of(
@@ -44,16 +70,42 @@ impl KafkaSink {
 
     /// Tries all rejects again.
     pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
-        let mut retried = Retried::default();
-        for stored in self.read_rejects()? {
+        let mut tries = Tries::default();
+        let table = self.topics.table(REJECTS, ReadTo::End).map_err(failed("read the rejects", None))?;
+        let rejects = rejects::read(&self.name, &table);
+        for log in rejects.iter().map(|stored| stored.log).collect::<BTreeSet<_>>() {
+            while let Err(error) = self.retry_log(log, read, &mut tries) {
+                tries.may_go_on(error)?;
+                // A server or another retry has the producer of the log now. The next try takes it back.
+                self.rollback();
+            }
+        }
+        Ok(tries.retried)
+    }
+
+    /// Tries the rejects of a log that were not tried yet.
+    ///
+    /// Another retry may have made rows of some. So the rejects are read after the producer of the log is
+    /// open: from then on, only this process changes them.
+    fn retry_log(&mut self, log: LogId, read: &ReadItem<'_>, tries: &mut Tries) -> Result<(), SinkError> {
+        self.own(log)?;
+        let partition = partition_of(&self.name, Some(log));
+        let prefix = format!("{}/{log}/", self.name).into_bytes();
+        let table = self.topics.table_of(REJECTS, partition, &|key| key.starts_with(&prefix));
+        let table = table.map_err(failed("read the rejects", Some(log)))?;
+        for stored in rejects::read(&self.name, &table) {
             let head = RejectHead::of(&stored);
+            if tries.tried.contains(&(log, head.sequence)) {
+                continue;
+            }
+            let tried = (log, head.sequence);
             let fate = match self.retry_one(stored.read(read), &head)? {
                 Ok(()) => Fate::Loaded,
                 Err(reason) => self.keep(head, reason)?,
             };
-            retried.count(fate);
+            tries.note(tried, fate);
         }
-        Ok(retried)
+        Ok(())
     }
 
     /// Keeps a reject, with the reason of this time.
@@ -84,12 +136,15 @@ impl KafkaSink {
             Err(reason) => return Ok(Err(reason)),
         };
         self.own(log)?;
+        if !self.options.exactly_once {
+            // A server may have moved the position, because nothing fences it.
+            self.refresh_of(log)?;
+        }
         let (hash, topic) = (hash(&schema), self.topic(&stream)?);
-        let mut entries = head.removal(&self.name);
-        let mut schemas = TopicSchemas::default();
+        let (mut schemas, mut schema_entries) = (TopicSchemas::default(), Vec::new());
         if !self.state.schemas.has(&hash, &topic.name) {
             let number = self.state.schemas.next_number();
-            entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
+            schema_entries.push(schemas.add(number, (&self.name, &topic.name), &hash, &schema));
         }
         let headers = RowHeaders::new(log, &stream, &hash, self.options.format, true);
         let row = topic.record((key.map(|key| key.bytes.into_vec()), value), head.sequence, &headers);
@@ -97,8 +152,13 @@ impl KafkaSink {
         let count = state.counts.streams.entry(stream).or_default();
         count.rejected = count.rejected.saturating_sub(1);
         count.loaded += 1;
-        entries.push(state.position_entry(&self.name));
-        Ok(match self.transact(log, &[&row], &entries)? {
+        let load = Sending {
+            schemas: &schema_entries,
+            rows: vec![&row],
+            entries: &head.removal(&self.name),
+            last: &state.position_entry(&self.name),
+        };
+        Ok(match self.transact(log, &load)? {
             Sent::Committed => {
                 self.state.logs.insert(log, state);
                 self.state.schemas.extend(schemas);

@@ -14,9 +14,10 @@ use super::chunk::{KafkaChunk, Row};
 use super::entry::{PARTITIONS, POSITIONS, REJECTS, partition_of};
 use super::failure::failed;
 use super::format::ValueWriter;
-use super::message::RowTopic;
+use super::message::{RowHeaders, RowTopic};
 use super::options::KafkaOptions;
 use super::schemas::hash;
+use super::sending::Sending;
 use super::settled::SettledRejects;
 use super::state::{LogState, State, sink_entry};
 use super::{rejects, topics};
@@ -124,9 +125,13 @@ impl KafkaSink {
             if !self.state.schemas.has(&hash, &topic.name) && !chunk.schemas.has(&hash, &topic.name) {
                 let number = self.state.schemas.next_number().max(chunk.schemas.next_number());
                 let entry = chunk.schemas.add(number, (&self.name, &topic.name), &hash, schema);
-                chunk.entries.push(entry);
+                chunk.schema_entries.push(entry);
             }
-            chunk.add_target(ValueWriter::new(self.options.format, schema.clone()), topic, &hash);
+            // Without transactions, a broker may take a later batch before an earlier one.
+            let is_late = chunk.filled.is_some() || !self.options.exactly_once;
+            let format = self.options.format;
+            let headers = RowHeaders::new(chunk.log, schema.stream(), &hash, format, is_late);
+            chunk.add_target(ValueWriter::new(format, schema.clone()), topic, headers);
         }
         chunk
             .add_row(sequence, schema, values)
@@ -307,10 +312,13 @@ impl KafkaSink {
         let mut is_sent = false;
         let state = loop {
             let state = self.state_after(&mut chunk, &change);
-            let mut entries = chunk.entries.clone();
-            entries.push(state.position_entry(&self.name));
-            let rows: Vec<_> = chunk.rows.iter().filter(|_| !is_sent).map(|row| &row.record).collect();
-            match self.transact(log, &rows, &entries)? {
+            let load = Sending {
+                schemas: &chunk.schema_entries,
+                rows: chunk.rows.iter().filter(|_| !is_sent).map(|row| &row.record).collect(),
+                entries: &chunk.entries,
+                last: &state.position_entry(&self.name),
+            };
+            match self.transact(log, &load)? {
                 Sent::Committed => break state,
                 Sent::TooLarge(places) => {
                     // Without transactions, the topics have the other rows already.
@@ -381,26 +389,17 @@ impl KafkaSink {
         rejects::parts(&self.name, log, row.sequence, &row.stream, &refused)
     }
 
-    /// Sends rows and entries, and commits them. Names the rows that are too large: then nothing is
-    /// committed, except the other rows without transactions.
-    pub(super) fn transact(
-        &mut self,
-        log: LogId,
-        rows: &[&QueueRecord],
-        entries: &[QueueRecord],
-    ) -> Result<Sent, SinkError> {
-        let entries: Vec<_> = entries.iter().collect();
+    /// Sends records, and commits them. Names the rows that are too large: then nothing is committed, except
+    /// the other rows without transactions.
+    pub(super) fn transact(&mut self, log: LogId, load: &Sending<'_>) -> Result<Sent, SinkError> {
         let failed = failed("commit a load", Some(log));
         let Some(producer) = self.producers.get_mut(&log) else { return Err(SinkError::Lost { log }) };
         producer.begin().map_err(&failed)?;
-        // Without transactions, the position follows the rows, so that a crash never loses one.
         let sent = match self.options.exactly_once {
-            true => producer.send(&[rows, &entries].concat()),
-            false => producer.send(rows).and_then(|()| {
-                // The places count from the first row.
-                producer.send(&entries).map_err(|error| error.after(rows.len()))
-            }),
+            true => producer.send(&load.all()),
+            false => load.send_in_order(&mut **producer),
         };
+        let rows = &load.rows;
         match sent {
             Ok(()) => {}
             Err(QueueError::TooLarge { places }) if places.iter().all(|place| *place < rows.len()) => {
@@ -423,13 +422,15 @@ impl KafkaSink {
         let of_sink = LogId::from_bytes([0; 16]);
         self.own(of_sink)?;
         if !self.state.is_enrolled {
-            let mut entries = vec![sink_entry(&self.name, &now_text())];
+            let mut entries = Vec::new();
             for (log, end) in ends.iter().filter(|(log, _)| self.known_position(**log).is_none()) {
                 let mut state = LogState::new(*log);
                 (state.counts.start, state.counts.position) = (end.last, *end);
                 entries.push(state.position_entry(&self.name));
             }
-            self.transact(of_sink, &[], &entries)?;
+            // Without transactions, the sink must not exist before its positions.
+            entries.push(sink_entry(&self.name, &now_text()));
+            self.write_entries(of_sink, &entries)?;
         }
         self.producers.remove(&of_sink);
         self.refresh()
@@ -438,7 +439,8 @@ impl KafkaSink {
     /// Writes entries of a log.
     pub(super) fn write_entries(&mut self, log: LogId, entries: &[QueueRecord]) -> Result<(), SinkError> {
         self.own(log)?;
-        self.transact(log, &[], entries).map(drop)
+        let Some((last, entries)) = entries.split_last() else { return Ok(()) };
+        self.transact(log, &Sending { schemas: &[], rows: Vec::new(), entries, last }).map(drop)
     }
 }
 

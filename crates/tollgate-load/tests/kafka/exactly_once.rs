@@ -96,7 +96,7 @@ fn without_transactions_an_undisturbed_load_is_in_the_topic_once() {
     assert_eq!(site.load().rows, 300);
     assert_eq!(site.load().rows, 0);
     site.assert_visits(&broker, 0..300);
-    // A loader of topics must not take a row that arrived late for one that is there twice.
+    // A loader of topics must not take a late row for a repeated row.
     let read = broker.kafka.read(&site.topic());
     assert!(read.iter().all(|row| row.headers.contains_key("tollgate-late")));
 }

@@ -107,7 +107,7 @@ impl KafkaChunk {
         self.targets.iter().any(|target| target.is_of(schema))
     }
 
-    /// `headers` are those of the rows.
+    /// Adds a target. Each of its rows has these headers.
     pub(super) fn add_target(&mut self, writer: ValueWriter, topic: RowTopic, headers: RowHeaders) {
         self.targets.push(Target { stream: writer.schema().stream().into(), topic, headers, writer });
     }

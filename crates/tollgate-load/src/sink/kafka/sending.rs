@@ -90,7 +90,7 @@ mod tests {
         let (rows, last) = (rows.iter().collect::<Vec<_>>(), record("position"));
         let load = Sending { schemas: &schemas, rows, entries: &entries, last: &last };
         let calls = [vec!["schema"], vec!["a", "b"], vec!["reject"], vec!["position"]];
-        // Places of other records are behind those of the rows.
+        // Places of other records are behind the places of the rows.
         for (fails_at, place) in [(0, Some(2)), (1, Some(0)), (2, Some(2)), (3, Some(2)), (4, None)] {
             let mut producer = Noted { fails_at, ..Noted::default() };
             let failed = load.send_in_order(&mut producer).err();

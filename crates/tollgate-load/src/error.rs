@@ -341,8 +341,8 @@ impl SinkError {
         matches!(self, Self::Queue { source, .. } if matches!(**source, QueueError::Denied { .. }))
     }
 
-    /// Returns whether a transaction of Kafka has to be repeated, unless the position shows its commit.
-    fn is_queue_repeated(&self) -> bool {
+    /// Returns whether a transaction of Kafka has to be repeated, unless the topics show its commit.
+    pub(crate) fn is_queue_repeated(&self) -> bool {
         matches!(self, Self::Queue { source, .. } if matches!(
             **source,
             QueueError::Unknown { .. } | QueueError::Aborted { .. } | QueueError::Fenced { .. }

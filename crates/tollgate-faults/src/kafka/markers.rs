@@ -1,7 +1,7 @@
 //! Requests that end transactions in their partitions, and answers to them.
 //!
-//! The layout is that of `WriteTxnMarkersRequest.json` and `WriteTxnMarkersResponse.json` of Kafka 4.4, versions
-//! 1 and 2. Lengths of arrays and names are one larger than their value, as unsigned varints.
+//! The layout is in `WriteTxnMarkersRequest.json` and `WriteTxnMarkersResponse.json` of Kafka 4.4, for the
+//! versions 1 and 2. A length of an array or a name is an unsigned varint, one larger than the length.
 
 /// API key of WriteTxnMarkers.
 const KEY: i16 = 27;

@@ -1,13 +1,16 @@
 //! Tests of records that the broker refuses for their size.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use tollgate_faults::kafka::Read;
-use tollgate_load::{ItemRow, Retried, RowFormat};
-use tollgate_log::{ColumnType, Level, Schema, SchemaId, Transaction, Value};
+use tollgate_load::{ItemRow, Loader, Retried, RowFormat};
+use tollgate_log::{ColumnType, DiskStorage, Level, Schema, SchemaId, Transaction, Value};
 
-use crate::logs::{add, hand_over};
-use crate::site::{Broker, Site, broker, column, number, row, unread, visit, visits};
+use crate::logs::{self, add, hand_over};
+use crate::site::{Broker, PATIENCE, Site, broker, column, eventually, number, row, unread, visit, visits};
 
 /// Sets the largest batch that the topic takes.
 fn set_limit(broker: &Broker, site: &Site, bytes: u32) {
@@ -164,6 +167,53 @@ fn without_transactions_the_position_follows_the_rejects() {
     set_limit(&broker, &site, 1_000_000);
     let retried = site.options.retry_rejects(&unread).unwrap();
     assert_eq!(retried, Retried { loaded: 2, duplicates: 0, kept: 0 });
+}
+
+#[test]
+fn a_retry_and_the_loader_of_a_live_log_both_go_on() {
+    let broker = broker();
+    let mut site = Site::new(&broker);
+    site.kafka().broker.transaction_timeout = Duration::from_secs(60);
+    let log = logs::open(&site.dir(), 64 << 20, &[visits()]);
+    let follower = log.sink_followers(1).remove(0);
+    let mut appender = log.appender(|| {});
+    for n in 0..10 {
+        let reject =
+            |transaction: &mut Transaction<'_>| transaction.reject(SchemaId(0), "n is a text", b"ten");
+        appender.append(Level::Written, reject).unwrap();
+        visit(&mut appender, n);
+    }
+    let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), Some(follower)).unwrap();
+    eventually("the rejects are there", || loader.status().rejects == 10);
+    let next = AtomicI64::new(10);
+    let is_over = AtomicBool::new(false);
+    let retried = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                visit(&mut appender, next.fetch_add(1, Ordering::SeqCst));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let late = AtomicI64::new(1_000_000);
+        let fits = |_: &str, _: &[u8]| {
+            let mut row = ItemRow::default();
+            row.push("n", &Value::Int(late.fetch_add(1, Ordering::SeqCst)));
+            Ok(row)
+        };
+        let retried = site.options.retry_rejects(&fits);
+        is_over.store(true, Ordering::SeqCst);
+        retried.unwrap()
+    });
+    assert_eq!(retried, Retried { loaded: 10, duplicates: 0, kept: 0 });
+    drop(appender);
+    log.close().unwrap();
+    loader.finish(PATIENCE).unwrap();
+    let rows = next.load(Ordering::SeqCst);
+    let mut numbers: Vec<_> = broker.kafka.read(&site.topic()).iter().map(number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers[..numbers.len() - 10], (0..rows).collect::<Vec<_>>());
+    assert!(numbers[numbers.len() - 10] >= 1_000_000);
+    assert_eq!(site.audit().iter().map(|row| row.loaded).sum::<u64>().cast_signed(), rows + 10);
 }
 
 #[test]

@@ -41,10 +41,8 @@ impl Tries {
     /// Returns the error, unless another process took the producer and the next try may succeed.
     fn may_go_on(&mut self, error: SinkError) -> Result<(), SinkError> {
         self.vain += 1;
-        match error {
-            SinkError::Lost { .. } if self.vain <= VAIN_TRIES_MAX => Ok(()),
-            error => Err(error),
-        }
+        let is_taken = matches!(error, SinkError::Lost { .. }) || error.is_queue_repeated();
+        if is_taken && self.vain <= VAIN_TRIES_MAX { Ok(()) } else { Err(error) }
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) fn fill(
         return Ok(None);
     }
     let mut next = gap.first;
-    let (mut left, mut rows, mut is_begun) = (Vec::new(), 0, false);
+    let (mut left, mut rows) = (Vec::new(), 0);
+    // The streams of the fill. `None`: it has not begun.
+    let mut streams: Option<Taken> = None;
     let mut cursor =
         Cursor::new(storage.clone(), dir, log, Some(Position { last: gap.first.before(), chain: None }));
     while next <= gap.last && rows < chunk_rows_max {
@@ -41,18 +43,18 @@ pub(super) fn fill(
             // loaded.
             CursorStep::Batch(batch) if batch.end().last > gap.last => break,
             CursorStep::Batch(mut batch) => {
-                if !is_begun {
-                    sink.begin_fill(log, gap)?;
-                    is_begun = true;
-                }
-                leave_out(&mut batch, taken, sink);
+                let streams = match &mut streams {
+                    Some(streams) => streams,
+                    None => streams.insert(sink.begin_fill(log, gap, taken)?),
+                };
+                leave_out(&mut batch, streams, sink);
                 sink.write(&batch)?;
                 rows += batch.first().count_to(batch.end().last);
                 next = batch.end().last.after(1);
             }
         }
     }
-    if !is_begun {
+    if streams.is_none() {
         return Ok(None);
     }
     if next <= gap.last {

@@ -55,7 +55,7 @@ impl Sink for WatchedSink {
         fn gaps(&mut self, log: LogId) -> Result<Vec<Gap>, SinkError>;
         fn gap_records(&mut self) -> Result<BTreeMap<String, u64>, SinkError>;
         fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError>;
-        fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError>;
+        fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError>;
         fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError>;
         fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError>;
         fn rollback(&mut self);

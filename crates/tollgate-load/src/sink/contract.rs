@@ -225,12 +225,13 @@ pub trait Sink: Send {
     /// The database fails.
     fn rename_gap(&mut self, log: LogId, gap: &Gap, reason: &str) -> Result<bool, SinkError>;
 
-    /// Begins a transaction for records of `log` in this gap. The caller then calls [`Self::write`] and
-    /// [`Self::commit_fill`].
+    /// Begins a transaction for records of `log` in this gap. `taken` are the streams of a new fill. Returns
+    /// the streams of this fill: an earlier try may have decided it with others. The caller leaves the
+    /// records of all other streams out, and calls [`Self::write`] and [`Self::commit_fill`].
     ///
     /// # Errors
     /// The database fails.
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError>;
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError>;
 
     /// Replaces the gap by the gaps `left`, and commits. Does not change the position. `Ok` means that the
     /// load is on disk.

@@ -37,7 +37,7 @@ use tollgate_queue::TopicCopies;
 
 use super::contract::Sink;
 use super::reject::{ReadItem, Refused, Retried};
-use super::streams::STREAM_UNKNOWN;
+use super::streams::{STREAM_UNKNOWN, Taken};
 use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
 use chunk::KafkaChunk;
@@ -203,10 +203,10 @@ impl Sink for KafkaSink {
         Ok(true)
     }
 
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
         self.own(log)?;
         self.chunk = Some(KafkaChunk::new(log, Some(gap.clone()), self.rejects_max));
-        Ok(())
+        Ok(taken.clone())
     }
 
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {

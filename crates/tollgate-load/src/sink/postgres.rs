@@ -41,7 +41,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::contract::{Sink, TopicSink};
 use super::reject::{ReadItem, Refused, Retried};
-use super::streams::STREAM_UNKNOWN;
+use super::streams::{STREAM_UNKNOWN, Taken};
 use super::tally::{LostTable, StreamTallies, Tally};
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
@@ -341,11 +341,11 @@ impl Sink for PostgresSink {
         renamed.map_err(self.at("change the reason of a gap"))
     }
 
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
         self.begin_chunk(log, None, Some(gap.clone()))?;
         let is_there = fill::lock(&mut self.session, &self.options, &self.name, log, gap);
         match is_there.map_err(self.at("lock a gap"))? {
-            true => Ok(()),
+            true => Ok(taken.clone()),
             false => Err(SinkError::Lost { log }),
         }
     }

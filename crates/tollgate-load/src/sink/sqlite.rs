@@ -42,7 +42,7 @@ use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::contract::{Sink, TopicSink};
 use super::reject::{ReadItem, Refused, Retried};
-use super::streams::STREAM_UNKNOWN;
+use super::streams::{STREAM_UNKNOWN, Taken};
 use super::tally::{LostTable, StreamTallies, Tally};
 use crate::error::SinkError;
 use connection::{failed, now_text};
@@ -209,8 +209,9 @@ impl Sink for SqliteSink {
         Ok(is_renamed)
     }
 
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
-        self.begin_chunk(log, None, Some(gap.clone()))
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
+        self.begin_chunk(log, None, Some(gap.clone()))?;
+        Ok(taken.clone())
     }
 
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {

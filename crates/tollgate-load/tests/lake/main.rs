@@ -18,6 +18,7 @@ mod kills;
 mod logs;
 mod readers;
 mod rejects;
+mod repaired;
 mod rest;
 mod rest_http;
 mod rest_java;

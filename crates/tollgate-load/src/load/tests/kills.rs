@@ -92,8 +92,8 @@ impl Sink for KillSink {
         self.inner.rename_gap(log, gap, reason)
     }
 
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
-        self.inner.begin_fill(log, gap)
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
+        self.inner.begin_fill(log, gap, taken)
     }
 
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {

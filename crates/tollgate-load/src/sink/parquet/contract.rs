@@ -141,7 +141,8 @@ impl Sink for ParquetSink {
         renamed.map_err(SinkError::lake("change the reason of a gap"))
     }
 
-    fn begin_fill(&mut self, log: LogId, gap: &Gap) -> Result<(), SinkError> {
+    fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
+        self.streams = streams_of(taken);
         let load = LoadName::Fill { log, first: gap.first, last: gap.last };
         let mut chunk = self.chunk(log, load)?;
         chunk.planned = self.ledger.plan(load).map_err(SinkError::lake("read a plan"))?;
@@ -149,8 +150,9 @@ impl Sink for ParquetSink {
             chunk.streams = plan.streams.clone();
         }
         chunk.filled = Some(gap.clone());
+        let taken = taken_of(&chunk.streams);
         self.chunk = Some(chunk);
-        Ok(())
+        Ok(taken)
     }
 
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {

@@ -1,0 +1,96 @@
+//! Segments that are repaired or put back, after a plan or a gap was made of their damage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tollgate_load::{SinkOptions, Taken};
+use tollgate_log::{ColumnType, Level, LogId, Schema, SchemaId, Value};
+
+use crate::iceberg;
+use crate::logs::{add, column, eventually, hand_over, visits};
+use crate::site::Site;
+use crate::tables;
+
+/// Returns a sink that takes only visits.
+fn only_visits(site: &Site) -> SinkOptions {
+    SinkOptions { taken: Taken::Only(["visits".to_owned()].into()), ..site.sink() }
+}
+
+/// Writes a log with visits and as many orders, and seals it. An order has one number in the column `column`.
+fn write_both(site: &Site, rows: i64, order: &str) -> LogId {
+    let orders = Schema::new("orders", vec![column(order, ColumnType::Int)]).unwrap();
+    let log = site.open_log(&[visits(), orders]);
+    let mut appender = log.appender(|| {});
+    for n in 0..rows {
+        add(&mut appender, SchemaId(0), &[Value::Int(n), Value::Text("/a/path")]);
+        let appended = add(&mut appender, SchemaId(1), &[Value::Int(n)]);
+        hand_over(&mut appender);
+        // A segment is closed only between writes, and one write takes all waiting batches.
+        if n % 20 == 0 {
+            eventually("it is written", || appender.reached(appended, Level::Written).is_some());
+        }
+    }
+    drop(appender);
+    let id = log.id();
+    log.close().unwrap();
+    id
+}
+
+/// Moves a segment of a log away. Returns where it is now, and where it was.
+fn hide(site: &Site, log: LogId) -> (PathBuf, PathBuf) {
+    let (aside, segment) = (site.folder.path().join("aside"), site.segments(log)[2].clone());
+    fs::rename(&segment, &aside).unwrap();
+    (aside, segment)
+}
+
+/// Returns the paths of the commits in a folder, in order.
+fn commits(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut commits: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "commit")).collect();
+    commits.sort();
+    commits
+}
+
+#[test]
+fn a_fill_prepares_only_the_streams_of_the_sink() {
+    // A stream that the sink does not take may have a column with a name of the files.
+    for (site, order) in [(Site::new(), "day"), (iceberg::site(), "day"), (iceberg::site(), "n")] {
+        let log = write_both(&site, 300, order);
+        let sink = only_visits(&site);
+        let (aside, segment) = hide(&site, log);
+        let missing = site.load_with(sink.clone()).unwrap().missing;
+        assert!(missing > 0);
+        fs::rename(&aside, &segment).unwrap();
+        assert_eq!(site.load_with(sink).unwrap().filled, missing);
+        assert_eq!(site.rows("visits").len(), 300);
+        assert!(site.lake().join("_tollgate/lake/columns/visits").exists());
+        assert!(!site.lake().join("_tollgate/lake/columns/orders").exists(), "{order}");
+        if let Some(catalog) = &site.catalog {
+            assert_eq!(tables::location(catalog, "orders"), None);
+        }
+    }
+}
+
+#[test]
+fn a_decided_fill_has_the_streams_of_its_plan() {
+    let site = Site::new();
+    let log = write_both(&site, 300, "n");
+    let (aside, segment) = hide(&site, log);
+    let missing = site.load().missing;
+    fs::rename(&aside, &segment).unwrap();
+    assert_eq!(site.load().filled, missing);
+    // The fill ends before its files get their names, as after a kill.
+    let fills = site.lake().join(format!("_tollgate/lake/log/{log}/fill"));
+    for commit in commits(&fills) {
+        fs::remove_file(commit).unwrap();
+    }
+    for file in ["visits", "orders"].into_iter().flat_map(|stream| site.files(stream)) {
+        if file.ends_with(".fill.parquet") {
+            fs::remove_file(site.lake().join(file)).unwrap();
+        }
+    }
+    assert!(site.rows("orders").len() < 300);
+    assert_eq!(site.load_with(only_visits(&site)).unwrap().filled, missing);
+    assert_eq!((site.rows("visits").len(), site.rows("orders").len()), (300, 300));
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value as Json;
 use tollgate_load::{SinkOptions, Taken};
 use tollgate_log::{ColumnType, Level, LogId, Schema, SchemaId, Value};
 
@@ -93,4 +94,41 @@ fn a_decided_fill_has_the_streams_of_its_plan() {
     assert!(site.rows("orders").len() < 300);
     assert_eq!(site.load_with(only_visits(&site)).unwrap().filled, missing);
     assert_eq!((site.rows("visits").len(), site.rows("orders").len()), (300, 300));
+}
+
+/// Damages the first segment at a byte that `find` finds, and leaves the plan of the first load. Then the
+/// segment is repaired. Returns the plan.
+fn leave_plan(site: &Site, sink: SinkOptions, log: LogId, find: impl FnOnce(&[u8]) -> usize) -> Json {
+    let segment = &site.segments(log)[0];
+    let bytes = fs::read(segment).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[find(&bytes)] ^= 1;
+    fs::write(segment, damaged).unwrap();
+    site.load_with(sink).unwrap();
+    let commits = site.lake().join(format!("_tollgate/lake/log/{log}"));
+    let plan = commits.join("00000000000000000001.plan");
+    let text = fs::read(&plan).unwrap();
+    // The load ends before its files get their names, as after a kill.
+    fs::remove_dir_all(site.lake()).unwrap();
+    drop(fs::remove_file(site.folder.path().join("catalog.sqlite")));
+    fs::create_dir_all(&commits).unwrap();
+    fs::write(plan, &text).unwrap();
+    fs::write(segment, bytes).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[test]
+fn a_plan_that_ends_with_a_gap_is_finished_after_the_repair() {
+    for site in [Site::new(), iceberg::site()] {
+        let log = site.write(600);
+        let last_path = |bytes: &[u8]| bytes.windows(5).rposition(|part| part == b"/path").unwrap();
+        let plan = leave_plan(&site, site.sink(), log, last_path);
+        assert_eq!((&plan["gaps"][0]["last"], &plan["chain"]), (&plan["last"], &Json::Null), "{plan}");
+        let status = site.load();
+        assert!(status.missing > 0 && status.missing + status.rows == 600 + status.filled, "{status:?}");
+        // A loader that runs fills the gap with its next pass.
+        site.load();
+        site.check_all(600);
+        assert!(site.audit().gaps.is_empty());
+    }
 }

@@ -176,6 +176,10 @@ impl LakeChunk {
         {
             // A part of a planned gap can be read by now. It stays a gap until the plan is finished.
             (plan.gaps, plan.before) = (planned.gaps.clone(), planned.before);
+            if plan.last == planned.last && planned.gaps.iter().any(|gap| gap.last == plan.last) {
+                // The batch with the last record can be read by now. The position has no chain after a gap.
+                plan.chain = planned.chain;
+            }
         }
         self.write_gaps(&plan.gaps).map_err(SinkError::lake("write a gap"))?;
         plan.digest = std::mem::take(&mut self.digest).finish();

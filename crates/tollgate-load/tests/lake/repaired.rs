@@ -132,3 +132,23 @@ fn a_plan_that_ends_with_a_gap_is_finished_after_the_repair() {
         assert!(site.audit().gaps.is_empty());
     }
 }
+
+#[test]
+fn a_plan_with_a_gap_counts_no_record_of_it_as_skipped() {
+    let site = Site::new();
+    let log = write_both(&site, 300, "n");
+    let plan = leave_plan(&site, only_visits(&site), log, |bytes| bytes.len() / 2);
+    assert!(plan["chain"].is_number() && plan["gaps"][0].is_object(), "{plan}");
+    site.load_with(only_visits(&site)).unwrap();
+    site.load_with(only_visits(&site)).unwrap();
+    assert_eq!(site.rows("visits").len(), 300);
+    // The last commit of loads has their sums. The fill has its own.
+    let folder = site.lake().join(format!("_tollgate/lake/log/{log}"));
+    let (loads, mut fills) = (commits(&folder), commits(&folder.join("fill")));
+    fills.extend(loads.last().cloned());
+    let skipped = fills.iter().map(|commit| {
+        let read: Json = serde_json::from_slice(&fs::read(commit).unwrap()).unwrap();
+        read["counts"]["orders"]["skipped"].as_u64().unwrap()
+    });
+    assert_eq!(skipped.collect::<Vec<_>>().iter().sum::<u64>(), 300);
+}

@@ -31,6 +31,8 @@ pub(super) struct LakeChunk {
     pub(super) writers: Writers,
     refusals: Refusals,
     counts: BTreeMap<String, Counts>,
+    /// Records of the next batch that the sink does not take, by stream.
+    skipped: BTreeMap<String, u64>,
     gaps: Vec<GapText>,
     digest: RecordDigest,
     node: Option<String>,
@@ -52,6 +54,7 @@ impl LakeChunk {
             writers,
             refusals: Refusals::new(log, rejects_max),
             counts: BTreeMap::new(),
+            skipped: BTreeMap::new(),
             gaps: Vec::new(),
             digest: RecordDigest::default(),
             node: None,
@@ -68,11 +71,25 @@ impl LakeChunk {
         }
     }
 
-    pub(super) fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
-        // Records that the plan has as a gap fill this gap later, after the plan is finished.
+    /// Counts records of the next batch that the sink does not take.
+    pub(super) fn skipped(&mut self, stream: &str, count: u64) {
+        *self.skipped.entry(stream.to_owned()).or_default() += count;
+    }
+
+    /// Returns whether the plan has a batch as a gap. Its records fill this gap later, after the plan is
+    /// finished. Until then, none of them has a result.
+    pub(super) fn leaves_to_fill(&mut self, batch: &RecordBatch<'_>) -> bool {
         let is_gap = |plan: &Plan| plan.gaps.iter().any(|gap| gap.has(batch.first()));
-        if self.planned.as_ref().is_some_and(is_gap) {
-            return Ok(());
+        let is_left = self.planned.as_ref().is_some_and(is_gap);
+        if is_left {
+            self.skipped.clear();
+        }
+        is_left
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        for (stream, count) in std::mem::take(&mut self.skipped) {
+            self.count(&stream, |counts| counts.skipped += count);
         }
         self.saw(batch.first());
         self.refusals.enter(batch.segment());
@@ -149,7 +166,7 @@ impl LakeChunk {
         Ok(())
     }
 
-    pub(super) fn count(&mut self, stream: &str, add: impl FnOnce(&mut Counts)) {
+    fn count(&mut self, stream: &str, add: impl FnOnce(&mut Counts)) {
         match self.counts.get_mut(stream) {
             Some(counts) => add(counts),
             None => add(self.counts.entry(stream.to_owned()).or_default()),

@@ -76,19 +76,21 @@ impl Sink for ParquetSink {
 
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
         let Some(mut chunk) = self.chunk.take() else { return Ok(()) };
-        for (_, schema) in batch.schemas() {
-            if chunk.takes(schema.stream()) {
-                self.prepare(schema, &mut chunk.writers)?;
+        if !chunk.leaves_to_fill(batch) {
+            for (_, schema) in batch.schemas() {
+                if chunk.takes(schema.stream()) {
+                    self.prepare(schema, &mut chunk.writers)?;
+                }
             }
+            chunk.write(batch)?;
         }
-        chunk.write(batch)?;
         self.chunk = Some(chunk);
         Ok(())
     }
 
     fn skipped(&mut self, stream: &str, count: u64) {
         if let Some(chunk) = &mut self.chunk {
-            chunk.count(stream, |counts| counts.skipped += count);
+            chunk.skipped(stream, count);
         }
     }
 

@@ -105,6 +105,8 @@ pub(super) struct LoaderThread {
     is_deleted_named: bool,
     /// Number of records in gaps that no operator has given up. `None` if the number may have changed.
     gap_records: Option<u64>,
+    /// When these records were counted last.
+    gaps_counted_at: Option<Instant>,
     logs: BTreeMap<LogId, Following>,
     control: Arc<LoaderControl>,
     /// Wait after the last error of the sink. `None` without an error.
@@ -142,6 +144,7 @@ impl LoaderThread {
             enrolled: Enrolled::Unknown,
             is_deleted_named: false,
             gap_records: None,
+            gaps_counted_at: None,
             logs: BTreeMap::new(),
             control,
             backoff: None,

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value as Json;
-use tollgate_load::{SinkOptions, Taken};
-use tollgate_log::{ColumnType, Level, LogId, Schema, SchemaId, Value};
+use tollgate_load::{Loader, SinkOptions, Taken};
+use tollgate_log::{ColumnType, DiskStorage, Level, LogId, Schema, SchemaId, Value};
 
 use crate::iceberg;
-use crate::logs::{add, column, eventually, hand_over, visits};
+use crate::logs::{PATIENCE, add, column, eventually, hand_over, visits};
 use crate::site::Site;
 use crate::tables;
 
@@ -151,4 +153,31 @@ fn a_plan_with_a_gap_counts_no_record_of_it_as_skipped() {
         read["counts"]["orders"]["skipped"].as_u64().unwrap()
     });
     assert_eq!(skipped.collect::<Vec<_>>().iter().sum::<u64>(), 300);
+}
+
+#[test]
+fn a_loader_counts_the_records_of_gaps_again_only_after_a_change() {
+    let site = Site::new();
+    let log = site.write(600);
+    let (aside, segment) = hide(&site, log);
+    let mut options = site.options(site.sink());
+    options.tuning.poll = Duration::from_millis(1);
+    let loader = Loader::start(options, Arc::new(DiskStorage), None).unwrap();
+    // The second pass counts the records, and tries to fill the gap.
+    eventually("the gap is known", || loader.status().caught_up >= 3);
+    let missing = loader.status().in_gaps;
+    assert!(missing > 0);
+    // A look at the gaps would fail now.
+    let fills = site.lake().join(format!("_tollgate/lake/log/{log}/fill"));
+    fs::write(&fills, "in the way").unwrap();
+    let passes = loader.status().caught_up;
+    let has_failed = || loader.status().last_error.is_some();
+    eventually("it goes on", || loader.status().caught_up >= passes + 10 || has_failed());
+    let status = loader.status();
+    assert_eq!((status.last_error, status.in_gaps), (None, missing));
+    fs::remove_file(&fills).unwrap();
+    fs::rename(&aside, &segment).unwrap();
+    eventually("the gap is filled and counted", || loader.status().in_gaps == 0);
+    assert_eq!(loader.finish(PATIENCE).unwrap().filled, missing);
+    site.check_all(600);
 }

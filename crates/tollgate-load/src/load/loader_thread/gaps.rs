@@ -1,6 +1,8 @@
 //! Gaps. Deleted records that a restored database lacks become a gap, and records that are found again fill a
 //! gap.
 
+use std::time::{Duration, Instant};
+
 use tollgate_log::{Gap, LogId, Position, Sequence, segments};
 
 use super::super::chunk::ChunkError;
@@ -11,6 +13,10 @@ use super::super::skip::{is_given_up, note};
 use super::LoaderThread;
 use crate::error::SinkError;
 use crate::sink::{LoadExtent, Tally};
+
+/// Time after which a sink of whole segments counts the records of its gaps again, if this loader has changed
+/// no gap.
+const GAPS_OF_LAKE_RECOUNTED: Duration = Duration::from_mins(1);
 
 impl LoaderThread {
     /// Makes a gap of deleted records that the database lacks. Only a restored database lacks such records,
@@ -54,15 +60,20 @@ impl LoaderThread {
     }
 
     /// Counts the records of gaps that no operator has given up. The count is repeated while there are such
-    /// records, because a loader may fill gaps and an operator may give them up.
+    /// records, because another loader may fill gaps and an operator may give them up.
     pub(super) fn count_gaps(&mut self) -> Result<(), SinkError> {
         if self.gap_records == Some(0) {
+            return Ok(());
+        }
+        // A lake has no sum over its logs, so a count asks it about each log.
+        let is_recent = self.gaps_counted_at.is_some_and(|at| at.elapsed() < GAPS_OF_LAKE_RECOUNTED);
+        if self.gap_records.is_some() && is_recent && self.sink()?.extent() != LoadExtent::Records {
             return Ok(());
         }
         let gaps = self.sink()?.gap_records()?;
         let open = gaps.iter().filter(|(reason, _)| !is_given_up(reason)).map(|(_, records)| *records);
         let records = open.fold(0, u64::saturating_add);
-        self.gap_records = Some(records);
+        (self.gap_records, self.gaps_counted_at) = (Some(records), Some(Instant::now()));
         self.control.update(|status| status.in_gaps = records);
         Ok(())
     }

@@ -111,6 +111,14 @@ impl Place for FolderPlace {
         })
     }
 
+    fn remove_text(&self, name: &str) -> Result<(), LakeError> {
+        let path = self.folder.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(LakeError::file("remove", &path)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     fn text(&self, name: &str) -> Result<Option<String>, LakeError> {
         let path = self.folder.join(name);
         match fs::read(&path) {
@@ -188,6 +196,18 @@ mod tests {
             (place.folders("a/").unwrap(), place.folders("x/").unwrap()),
             (vec!["b".to_owned()], vec![])
         );
+    }
+
+    #[test]
+    fn a_removed_text_is_gone_and_a_missing_one_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = FolderPlace::new(folder.path().join("lake"));
+        place.remove_text("a/b").unwrap();
+        place.replace_text("a/b", "one").unwrap();
+        place.remove_text("a/b").unwrap();
+        assert_eq!((place.text("a/b").unwrap(), place.list("a/", None).unwrap()), (None, vec![]));
+        place.remove_text("a/b").unwrap();
+        assert!(place.remove_text("a").is_err(), "a folder is no text");
     }
 
     #[test]

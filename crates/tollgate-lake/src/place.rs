@@ -64,6 +64,12 @@ pub trait Place: Send {
     /// It is unknown whether the text is stored.
     fn replace_text(&self, name: &str, text: &str) -> Result<(), LakeError>;
 
+    /// Removes a text. A missing text is no error. A removal need not survive a power cut.
+    ///
+    /// # Errors
+    /// It is unknown whether the text is removed.
+    fn remove_text(&self, name: &str) -> Result<(), LakeError>;
+
     /// Reads a text. `None`: there is no such object.
     ///
     /// # Errors

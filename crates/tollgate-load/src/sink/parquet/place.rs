@@ -45,6 +45,10 @@ impl Place for ObjectPlace {
         self.0.replace_object(name, text).map_err(failed(name))
     }
 
+    fn remove_text(&self, name: &str) -> Result<(), LakeError> {
+        self.0.remove_object(name).map_err(failed(name))
+    }
+
     fn text(&self, name: &str) -> Result<Option<String>, LakeError> {
         self.0.object(name, TEXT_BYTES_MAX).map_err(failed(name))
     }

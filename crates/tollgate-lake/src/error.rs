@@ -86,7 +86,7 @@ pub enum LakeError {
         /// What ends the error.
         remedy: String,
     },
-    /// A plan, a commit or a file of metadata cannot be read.
+    /// A plan, a commit, a file of metadata or a file of rejects cannot be read.
     #[error("{name} of the lake cannot be read: {reason}")]
     Text {
         /// Name of the object.

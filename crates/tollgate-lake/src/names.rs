@@ -80,12 +80,15 @@ impl LoadName {
         }
     }
 
-    /// Reads the name of a file of a load. `None`: another program made the file.
+    /// Reads the name of a file of a load, without its folder. `None`: another program made the file.
     #[cfg(feature = "parquet")]
-    pub(crate) fn of_file(name: &str) -> Option<Self> {
+    pub fn of_file(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".parquet")?;
         let (stem, is_fill) = stem.strip_suffix(".fill").map_or((stem, false), |stem| (stem, true));
-        let stem = stem.split('.').next()?;
+        let (stem, schema) = stem.split_once('.').map_or((stem, None), |(stem, schema)| (stem, Some(schema)));
+        if schema.is_some_and(|number| number.parse::<u64>().is_err()) {
+            return None;
+        }
         if let Some(number) = stem.strip_prefix("retry-") {
             return number.parse().ok().map(|number| Self::Retry { number });
         }
@@ -233,7 +236,11 @@ mod tests {
                 assert_eq!(LoadName::of_file(&name), Some(load), "{name}");
             }
         }
-        for name in ["a.parquet", "00000-1-2.parquet", "retry-x.parquet", "x.avro"] {
+        let of_load = format!("{log}-3-9.parquet");
+        let others = [".new", ".crc", ".part", ".parquet"].map(|end| format!("{of_load}{end}"));
+        let copy = format!("{log}-3-9.copy.parquet");
+        let named = ["a.parquet", "00000-1-2.parquet", "retry-x.parquet", "x.avro", "_SUCCESS", &copy];
+        for name in others.iter().map(String::as_str).chain(named) {
             assert_eq!(LoadName::of_file(name), None, "{name}");
         }
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
@@ -53,16 +54,21 @@ pub(crate) fn read_stamp(path: &Path) -> Result<Option<FileStamp>, LakeError> {
     Ok(Some(FileStamp { rows, digest: digest.unwrap_or_else(|| "without a digest".to_owned()) }))
 }
 
-/// Reads all rejects of a file.
+/// Reads all rejects of a copy of the file `name` of the lake.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read_rejects(path: &Path) -> Result<Vec<StoredReject>, LakeError> {
-    let file = File::open(path).map_err(LakeError::file("open", path))?;
-    let failed = || LakeError::parquet(path);
-    let reader = SerializedFileReader::new(file).map_err(failed())?;
-    let rows = reader.get_row_iter(None).map_err(failed())?;
-    rows.map(|row| row.map(|row| reject(&row)).map_err(failed())).collect()
+pub fn read_rejects(copy: &Path, name: &str) -> Result<Vec<StoredReject>, LakeError> {
+    let file = File::open(copy).map_err(LakeError::file("open", copy))?;
+    let failed = |error: ParquetError| LakeError::Text {
+        name: name.to_owned(),
+        reason: format!(
+            "{error}. Put the file back from a copy, or move it away. Its rejects then cannot be retried"
+        ),
+    };
+    let reader = SerializedFileReader::new(file).map_err(failed)?;
+    let rows = reader.get_row_iter(None).map_err(failed)?;
+    rows.map(|row| row.map(|row| reject(&row)).map_err(failed)).collect()
 }
 
 fn reject(row: &Row) -> StoredReject {

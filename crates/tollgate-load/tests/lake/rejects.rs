@@ -148,6 +148,35 @@ fn retry_during_a_retry(site: &Site, is_other_plan: bool) {
     assert_eq!((retried.loaded, retried.kept), (if is_other_plan { 350 } else { 0 }, 0));
 }
 
+#[test]
+fn a_retry_leaves_out_files_of_other_programs_and_takes_each_reject_once() {
+    let site = written_rejects(Site::new(), 4);
+    let file = site.lake().join(&site.files("tollgate_rejects")[0]);
+    let beside = |end: &str| file.with_file_name(format!("{}{end}", file.file_name().unwrap().display()));
+    fs::copy(&file, beside(".new")).unwrap();
+    fs::write(beside(".crc"), "x").unwrap();
+    fs::write(file.with_file_name("_SUCCESS"), "").unwrap();
+    // A copy under the name of a load has the same rejects.
+    fs::copy(&file, file.with_extension("2.parquet")).unwrap();
+    assert_eq!(retry_all(&site).unwrap(), Retried { loaded: 4, duplicates: 0, kept: 0 });
+    check_rows(&site, 4);
+}
+
+#[test]
+fn a_file_of_rejects_that_cannot_be_read_is_named_with_the_remedy() {
+    let site = written_rejects(Site::new(), 4);
+    let name = site.files("tollgate_rejects").remove(0);
+    let file = site.lake().join(&name);
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let error = retry_all(&site).unwrap_err();
+    assert!(error.contains(&format!("{name} of the lake cannot be read: ")), "{error}");
+    assert!(error.contains("move it away") && !error.contains("cannot write"), "{error}");
+    fs::write(&file, &whole).unwrap();
+    assert_eq!(retry_all(&site).unwrap().loaded, 4);
+    check_rows(&site, 4);
+}
+
 /// Retries the rejects of a site with the numbers as rows.
 fn retry_all(site: &Site) -> Result<Retried, String> {
     let retried = sink_of(site).retry_rejects(&|_: &str, item: &[u8]| Ok(row_of(item)));

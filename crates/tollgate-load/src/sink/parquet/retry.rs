@@ -56,6 +56,8 @@ impl ParquetSink {
             None => true,
         });
         rejects.sort_by_key(|reject| (reject.log, reject.sequence));
+        // A copy of a file, or a snapshot that an operator brought back twice, has the same rejects again.
+        rejects.dedup_by_key(|reject| (reject.log, reject.sequence));
         Ok(OpenRejects { rejects, next })
     }
 
@@ -67,7 +69,7 @@ impl ParquetSink {
             let folder = self.new_folder().map_err(|error| LakeError::call("read", &name)(error))?;
             let file = folder.join(parts::REJECTS);
             let read = place.fetch(&name, &file).and_then(|is_there| match is_there {
-                true => read_rejects(&file),
+                true => read_rejects(&file, &name),
                 false => Ok(Vec::new()),
             });
             // The copy only occupies space.

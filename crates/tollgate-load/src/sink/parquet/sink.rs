@@ -95,7 +95,8 @@ impl ParquetSink {
         }
     }
 
-    /// Returns the names of all files with rejects.
+    /// Returns the names of all files with rejects. In a lake without tables, other programs may leave files
+    /// beside them, for instance while an operator erases a person. Those files are left out.
     pub(super) fn files_of_rejects(&mut self) -> Result<Vec<String>, LakeError> {
         if let Some(tables) = &mut self.tables {
             return tables.files(REJECTS);
@@ -103,7 +104,9 @@ impl ParquetSink {
         let (place, prefix) = (self.ledger.place(), format!("{REJECTS}/"));
         let mut files = Vec::new();
         for day in place.folders(&prefix)? {
-            files.extend(place.list(&format!("{prefix}{day}/"), None)?);
+            let folder = format!("{prefix}{day}/");
+            let of_load = |name: &String| name.strip_prefix(&folder).and_then(LoadName::of_file).is_some();
+            files.extend(place.list(&folder, None)?.into_iter().filter(of_load));
         }
         Ok(files)
     }

@@ -72,6 +72,18 @@ pub enum LakeError {
         /// What makes it lack all of them.
         remedy: String,
     },
+    /// Another program ended a retry, and the lake then got rows that the commit has as rejects.
+    #[error(
+        "commit {name} has ended this retry without the rows of {}: delete these rows before the next retry, \
+         which brings them again",
+        files.join(", ")
+    )]
+    Ended {
+        /// Name of the commit.
+        name: String,
+        /// The files with the rows.
+        files: Vec<String>,
+    },
     /// A plan has records that cannot be read any more.
     #[error("plan {name} has records {first}-{last}, which cannot be read any more ({reason}): {remedy}")]
     Unreadable {

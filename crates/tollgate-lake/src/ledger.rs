@@ -156,6 +156,11 @@ impl Ledger {
         read(name, &text)
     }
 
+    /// Returns the name of the commit of a load.
+    pub fn name_of_commit(&self, load: LoadName) -> String {
+        self.names.commit(load)
+    }
+
     /// Returns the name of the plan of a load.
     pub fn name_of_plan(&self, load: LoadName) -> String {
         self.names.plan(load)
@@ -409,7 +414,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// Commits a load whose files are in the lake. `bytes` is the size of its files.
+    /// Commits a retry whose files are in the lake. Returns the plan that is committed. It is another one if
+    /// a program has ended the retry with fewer rows.
+    ///
+    /// # Errors
+    /// The place does not answer. It is unknown whether the retry is committed.
+    pub fn commit_retry(&self, number: u64, plan: &Plan) -> Result<Plan, LakeError> {
+        let name = self.names.commit(LoadName::Retry { number });
+        match self.place.create_text(&name, &plan.to_text())? {
+            Created::Stored => Ok(plan.clone()),
+            Created::Exists => self.needed(&name, Plan::read),
+        }
+    }
+
+    /// Commits a load or a fill whose files are in the lake. `bytes` is the size of its files.
     ///
     /// # Errors
     /// The place does not answer. It is unknown whether the load is committed.

@@ -13,8 +13,10 @@ const MOVE: &str = "Move the first ones away";
 
 impl ParquetSink {
     /// Ends a retry whose rejects are deleted. Streams whose files are in the lake have the rows of it.
-    /// The rejects of the other streams stay rejects.
-    pub(super) fn settle_retry(&mut self, load: LoadName, plan: &Plan) -> Result<Plan, LakeError> {
+    /// The rejects of the other streams stay rejects. Returns `None` if another program has ended the retry
+    /// otherwise.
+    pub(super) fn settle_retry(&mut self, number: u64, plan: &Plan) -> Result<Option<Plan>, LakeError> {
+        let load = LoadName::Retry { number };
         let mut settled = plan.clone();
         let rows = plan.resolved.iter().filter(|one| one.reason.is_none());
         for stream in rows.map(|one| &one.stream).collect::<BTreeSet<_>>() {
@@ -24,8 +26,8 @@ impl ParquetSink {
                 settled.files.retain(|file| !file.name.starts_with(&folder));
             }
         }
-        self.ledger.commit(load, &settled, 0)?;
-        Ok(settled)
+        let committed = self.ledger.commit_retry(number, &settled)?;
+        Ok((committed == settled).then_some(settled))
     }
 
     /// Returns whether the files of a table are in the lake, and not only some of them.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::value::RawValue;
-use tollgate_lake::{LakeError, LoadName, MadeFiles, Plan, RecordDigest, Resolved, Streams, Writers};
+use tollgate_lake::{
+    LakeError, LoadName, MadeFiles, Plan, PlannedFile, RecordDigest, Resolved, Streams, Writers,
+};
 use tollgate_lake::{StoredReject as FileReject, read_rejects, unfit};
 use tollgate_log::{Column, LogId, Position, Schema, Sequence, Value};
 
@@ -24,6 +26,8 @@ type Known = BTreeMap<(String, u64), Option<String>>;
 pub(super) struct OpenRejects {
     pub(super) rejects: Vec<FileReject>,
     next: u64,
+    /// The plan of the next retry, if there is one. All its rejects are in `rejects`, or deleted.
+    plan: Option<Plan>,
 }
 
 /// Rejects that were tried: their results, and files beside the lake.
@@ -46,6 +50,8 @@ impl ParquetSink {
         for retry in retries {
             known.extend(retry.resolved.into_iter().map(|one| ((one.log, one.sequence), one.reason)));
         }
+        // The plan is read first. Another retry may decide it later, with rejects that this list lacks.
+        let plan = self.ledger.plan(LoadName::Retry { number: next }).map_err(failed())?;
         let mut rejects = self.all_rejects().map_err(failed())?;
         rejects.retain_mut(|reject| match known.get(&(id_of(reject).to_string(), reject.sequence)) {
             Some(Some(reason)) => {
@@ -58,7 +64,7 @@ impl ParquetSink {
         rejects.sort_by_key(|reject| (reject.log, reject.sequence));
         // A copy of a file, or a snapshot that an operator brought back twice, has the same rejects again.
         rejects.dedup_by_key(|reject| (reject.log, reject.sequence));
-        Ok(OpenRejects { rejects, next })
+        Ok(OpenRejects { rejects, next, plan })
     }
 
     fn all_rejects(&mut self) -> Result<Vec<FileReject>, LakeError> {
@@ -84,10 +90,9 @@ impl ParquetSink {
     pub(super) fn retry(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         let mut retried = Retried::default();
         loop {
-            let OpenRejects { rejects, next } = self.open_rejects()?;
-            let load = LoadName::Retry { number: next };
-            if let Some(plan) = self.ledger.plan(load).map_err(SinkError::lake("read a retry"))? {
-                retried.loaded += self.finish_retry(load, &plan, rejects, read)?;
+            let OpenRejects { rejects, next, plan } = self.open_rejects()?;
+            if let Some(plan) = plan {
+                retried.loaded += self.finish_retry(next, &plan, rejects, read)?;
                 continue;
             }
             retried.kept = 0;
@@ -112,7 +117,7 @@ impl ParquetSink {
             let tried = self.try_again(load, some, read, false)?;
             if !tried.plan.resolved.is_empty() {
                 let decided = self.ledger.decide(load, &tried.plan);
-                if !decided.map_err(SinkError::lake("commit a retry"))? || !self.commit_retry(load, &tried)? {
+                if !decided.map_err(SinkError::lake("commit a retry"))? || !self.commit_retry(next, &tried)? {
                     return Ok(false);
                 }
                 next += 1;
@@ -127,24 +132,28 @@ impl ParquetSink {
     /// unless another retry did the same.
     fn finish_retry(
         &mut self,
-        load: LoadName,
+        number: u64,
         plan: &Plan,
         mut rejects: Vec<FileReject>,
         read: &ReadItem<'_>,
     ) -> Result<u64, SinkError> {
+        let load = LoadName::Retry { number };
+        if self.ledger.is_committed(load).map_err(SinkError::lake("finish a retry"))? {
+            return Ok(0);
+        }
         rejects.retain(|reject| {
             let log = id_of(reject).to_string();
             plan.resolved.iter().any(|one| one.sequence == reject.sequence && one.log == log)
         });
         if rejects.len() < plan.resolved.len() {
-            let settled = self.settle_retry(load, plan);
+            let settled = self.settle_retry(number, plan);
             let settled = settled.map_err(SinkError::lake("end a retry whose rejects are deleted"))?;
-            return Ok(rows_of(&settled));
+            return Ok(settled.as_ref().map_or(0, rows_of));
         }
         let tried = self.try_again(load, &rejects, read, true)?;
         let same = self.ledger.check_same(load, plan, &tried.plan);
         same.map_err(SinkError::lake("finish a retry"))?;
-        Ok(if self.commit_retry(load, &tried)? { rows_of(plan) } else { 0 })
+        Ok(if self.commit_retry(number, &tried)? { rows_of(plan) } else { 0 })
     }
 
     /// Makes the files of a retry. Without a plan, it leaves out rejects that stay as they are.
@@ -181,14 +190,27 @@ impl ParquetSink {
     }
 
     /// Brings the rows of a decided retry into the lake. Returns false if another retry did so.
-    fn commit_retry(&mut self, load: LoadName, tried: &Tried) -> Result<bool, SinkError> {
-        let failed = || SinkError::lake("commit a retry");
-        if self.ledger.is_committed(load).map_err(failed())? {
+    fn commit_retry(&mut self, number: u64, tried: &Tried) -> Result<bool, SinkError> {
+        let is_committed = self.ledger.is_committed(LoadName::Retry { number });
+        if is_committed.map_err(SinkError::lake("commit a retry"))? {
             return Ok(false);
         }
-        self.publish(load, &tried.plan, &tried.made)?;
-        self.ledger.commit(load, &tried.plan, tried.made.bytes()).map_err(failed())?;
-        Ok(true)
+        self.bring_retry(number, tried)
+    }
+
+    /// Brings the rows of a decided retry into the lake, and commits it. Returns false if another program has
+    /// ended the retry otherwise, with the same files.
+    fn bring_retry(&mut self, number: u64, tried: &Tried) -> Result<bool, SinkError> {
+        let (load, plan) = (LoadName::Retry { number }, &tried.plan);
+        self.publish(load, plan, &tried.made)?;
+        let failed = || SinkError::lake("commit a retry");
+        let committed = self.ledger.commit_retry(number, plan).map_err(failed())?;
+        let is_extra = |file: &&PlannedFile| !committed.files.contains(file);
+        let files: Vec<_> = plan.files.iter().filter(is_extra).map(|file| file.name.clone()).collect();
+        if files.is_empty() {
+            return Ok(committed == *plan);
+        }
+        Err(failed()(LakeError::Ended { name: self.ledger.name_of_commit(load), files }))
     }
 
     /// Adds the row of a reject. The inner error is the reason why there is none.
@@ -286,3 +308,6 @@ fn find<'s>(schema: &'s Schema, name: &str) -> Option<&'s Column> {
 fn id_of(reject: &FileReject) -> LogId {
     LogId::from_bytes(reject.log)
 }
+
+#[cfg(test)]
+mod tests;

@@ -344,6 +344,12 @@ impl Ledger {
     /// # Errors
     /// `Unreadable` if records of the plan cannot be read any more. `Differs` with any other difference.
     pub fn check_same(&self, load: LoadName, plan: &Plan, made: &Plan) -> Result<(), LakeError> {
+        // Only a lost end of the log ends a load before its plan.
+        if made.last < plan.last {
+            let reason = format!("the log ends with record {}", made.last);
+            let gap = GapText { first: made.last.saturating_add(1), last: plan.last, reason };
+            return Err(self.unreadable(load, plan, &gap));
+        }
         let reason = if plan.last != made.last {
             format!("it ends with record {}, the plan with {}", made.last, plan.last)
         } else if let Some(gap) = made.gaps.iter().find(|gap| !plan.gaps.iter().any(|of| of.covers(gap))) {

@@ -10,7 +10,7 @@ use tollgate_log::{Cursor, CursorStep, Gap, LogError, LogId, Position, Sequence,
 
 use super::follow::{end_of_log, reach_of_sealed};
 use crate::error::SinkError;
-use crate::sink::{Decided, Sink, SinkOptions};
+use crate::sink::{Decided, Sink, SinkOptions, Taken};
 
 /// Reason of a gap whose records could not be read. If they become readable, they are loaded.
 pub(super) const SKIPPED: &str = "skipped by command";
@@ -38,7 +38,7 @@ pub enum SkipError {
         /// Next record that the sink needs.
         next: Sequence,
     },
-    /// The records are not written yet, or are in an open segment.
+    /// The records are not written yet, or are in an open segment. They are not the end of a decided load.
     #[error("record {last} of log {log} cannot be skipped: its sealed segments end at {end}")]
     Beyond {
         /// The log of the records.
@@ -95,13 +95,32 @@ pub fn skip(
     if first != next || first == Sequence(0) || last < first {
         return Err(SkipError::NotNext { log, first, last, next: next.max(Sequence::FIRST) });
     }
-    check_end(storage, dir, log, last)?;
-    let readable = readable(storage, dir, log, first, last)?;
+    let planned = planned_end(&mut *sink, log, position)?;
+    let is_cut = check_end(storage, dir, log, last, planned)?;
+    let readable = match readable(storage, dir, log, first, last)? {
+        // The command may end before the damage.
+        Readable::All if is_cut => Readable::Part,
+        readable => readable,
+    };
     let skipped = skip_next(&mut *sink, log, position, (first, last), readable);
     if skipped.is_err() {
         sink.rollback();
     }
     skipped
+}
+
+/// Returns the last record of the next load, if an earlier try decided it.
+fn planned_end(
+    sink: &mut dyn Sink,
+    log: LogId,
+    position: Option<Position>,
+) -> Result<Option<Sequence>, SinkError> {
+    let planned = sink.planned(log, position, &Taken::All)?;
+    if planned.is_some() {
+        // The gap follows no plan.
+        sink.rollback();
+    }
+    Ok(planned.map(|planned| planned.last))
 }
 
 /// Makes the next records of a log a gap. An earlier try may have decided a load of them.
@@ -135,15 +154,26 @@ enum Readable {
 }
 
 /// Checks that the log contains the record `last`. If the folder of the log is missing, the log is assumed to
-/// end with `last`.
-fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence) -> Result<(), SkipError> {
+/// end with `last`. If the end of the log is lost, a decided load shows that the log had the record
+/// `planned`.
+///
+/// Returns whether the log ends before this decided load.
+fn check_end(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    log: LogId,
+    last: Sequence,
+    planned: Option<Sequence>,
+) -> Result<bool, SkipError> {
     let reach = match reach_of_sealed(&**storage, dir, log) {
-        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if error.is_not_found() => return Ok(false),
         reach => reach?,
     };
     match end_of_log(storage, dir, log, reach)? {
-        Some(end) if end.last < last => Err(SkipError::Beyond { log, last, end: end.last }),
-        _ => Ok(()),
+        Some(end) if end.last < last && planned != Some(last) => {
+            Err(SkipError::Beyond { log, last, end: end.last })
+        }
+        end => Ok(planned.is_some_and(|planned| end.is_some_and(|end| end.last < planned))),
     }
 }
 

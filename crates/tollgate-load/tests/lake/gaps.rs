@@ -118,9 +118,8 @@ enum Left {
     PlanAndFiles,
 }
 
-/// Writes a log, and leaves the plan of its first load. Then a batch of this load is damaged. Returns the log
-/// and the last record of the plan.
-fn leave_plan(site: &Site, left: Left) -> (LogId, u64) {
+/// Writes a log, and leaves the plan of its first load. Returns the log and the last record of the plan.
+fn leave_whole_plan(site: &Site, left: Left) -> (LogId, u64) {
     let log = site.write(600);
     let before = TempDir::new().unwrap();
     let root = site.folder.path();
@@ -144,6 +143,12 @@ fn leave_plan(site: &Site, left: Left) -> (LogId, u64) {
             }
         }
     }
+    (log, last)
+}
+
+/// Leaves the plan of a load, of which a batch is then damaged.
+fn leave_plan(site: &Site, left: Left) -> (LogId, u64) {
+    let (log, last) = leave_whole_plan(site, left);
     let segment = &site.segments(log)[0];
     let mut bytes = fs::read(segment).unwrap();
     let middle = bytes.len() / 2;
@@ -185,4 +190,65 @@ fn a_plan_whose_files_are_all_there_is_committed_in_place_of_a_skip() {
     site.load();
     assert_eq!(sums(&site.audit()), (600, 0, 0));
     site.check_all(600);
+}
+
+/// Leaves the plan of a load of all segments, of which the last one is then lost. Returns the log, and the
+/// last records that are left and that the plan has.
+fn leave_plan_without_its_end(site: &mut Site) -> (LogId, u64, u64) {
+    site.file_bytes = 1 << 30;
+    let (log, last) = leave_whole_plan(site, Left::Plan);
+    assert_eq!(last, 600);
+    let lost = site.segments(log).pop().unwrap();
+    let first: u64 = lost.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    assert!(first > 1);
+    fs::remove_file(lost).unwrap();
+    (log, first - 1, last)
+}
+
+#[test]
+fn a_plan_whose_end_is_lost_is_given_up_by_the_command_of_its_error() {
+    for mut site in [Site::new(), iceberg::site()] {
+        let (log, end, last) = leave_plan_without_its_end(&mut site);
+        let error = site.load_with(site.sink()).unwrap_err().to_string();
+        let records = format!("has records {}-{last}, which cannot be read any more", end + 1);
+        let reason = format!("(the log ends with record {end}): put their segment back from a copy");
+        let command = format!("`tollgate load --skip {log} 1-{last}`");
+        assert!([&records, &reason, &command].iter().all(|part| error.contains(*part)), "{error}");
+        let refused = skip_records(&site, log, (Sequence(1), Sequence(last - 1))).unwrap_err().to_string();
+        assert!(refused.contains(&format!("its sealed segments end at {end}")), "{refused}");
+        skip_records(&site, log, (Sequence(1), Sequence(last))).unwrap();
+        assert_eq!(site.load().filled, end);
+        assert_eq!(sums(&site.audit()), (end, last - end, 0));
+        assert_eq!(site.numbers("visits").remove(&log).unwrap().len() as u64, end);
+    }
+}
+
+#[test]
+fn a_skip_up_to_the_lost_end_of_a_plan_loads_all_records_that_are_left() {
+    for mut site in [Site::new(), iceberg::site()] {
+        let (log, end, _) = leave_plan_without_its_end(&mut site);
+        skip_records(&site, log, (Sequence(1), Sequence(end))).unwrap();
+        assert_eq!(site.load().filled, end);
+        assert_eq!(sums(&site.audit()), (end, 0, 0));
+        site.check_all(end.cast_signed());
+    }
+}
+
+#[test]
+fn a_plan_whose_end_is_truncated_is_given_up_by_the_command_of_its_error() {
+    for mut site in [Site::new(), iceberg::site()] {
+        site.file_bytes = 1 << 30;
+        let (log, last) = leave_whole_plan(&site, Left::Plan);
+        let segment = site.segments(log).pop().unwrap();
+        let bytes = fs::read(&segment).unwrap();
+        fs::write(&segment, &bytes[..bytes.len() / 2]).unwrap();
+        let error = site.load_with(site.sink()).unwrap_err().to_string();
+        assert!(error.contains(&format!("`tollgate load --skip {log} 1-{last}`")), "{error}");
+        skip_records(&site, log, (Sequence(1), Sequence(last))).unwrap();
+        let status = site.load();
+        let (loaded, given_up, missing) = sums(&site.audit());
+        assert!(loaded > 0 && given_up > 0, "{loaded} loaded, {given_up} given up");
+        assert_eq!((loaded, missing), (status.filled, 0));
+        assert_eq!(site.numbers("visits").remove(&log).unwrap().len() as u64, loaded);
+    }
 }

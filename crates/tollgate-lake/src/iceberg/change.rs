@@ -46,13 +46,13 @@ impl Change {
         self.push(Update::SetCurrentSchema { schema_id: LAST_ADDED });
     }
 
-    /// Adds a snapshot to the branch `main`, with the position of its load.
-    pub(super) fn append(&mut self, new: &NewSnapshot, (key, value): (&str, &str), now_ms: i64) {
+    /// Adds a snapshot to the branch `main`, with the position of its load. `clock_ms` is the wall clock.
+    pub(super) fn append(&mut self, new: &NewSnapshot, (key, value): (&str, &str), clock_ms: i64) {
         let snapshot_id = self.metadata.head();
         self.commit
             .requirements
             .push(Requirement::AssertRefSnapshotId { branch: MAIN.to_owned(), snapshot_id });
-        let snapshot = self.metadata.next_snapshot(new, now_ms);
+        let snapshot = self.metadata.next_snapshot(new, clock_ms);
         self.push(Update::AddSnapshot { snapshot });
         let (ref_name, kind, retention) =
             (MAIN.to_owned(), "branch".to_owned(), self.metadata.retention(MAIN));

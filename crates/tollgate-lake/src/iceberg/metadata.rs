@@ -13,6 +13,9 @@ use super::types::{FieldIds, TableColumn, type_text};
 
 /// How far the time of a snapshot may be ahead of the wall clock: one day.
 const AHEAD_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Key in the summary of a snapshot: the wall clock of its writer. Only a snapshot whose time is later than
+/// this clock has it.
+const CLOCK: &str = "tollgate.clock-ms";
 const FORMAT_VERSION: i64 = 2;
 /// Number of earlier metadata files that a metadata file names.
 const VERSIONS_MAX: usize = 50;
@@ -261,9 +264,10 @@ impl Metadata {
         of_retention.filter_map(|(key, value)| Some((key.clone(), value.as_i64()?))).collect()
     }
 
-    /// Returns the snapshot that adds files to the current one.
-    pub(super) fn next_snapshot(&self, new: &NewSnapshot, now_ms: i64) -> Json {
+    /// Returns the snapshot that adds files to the current one. Its time is not before the time of the table.
+    pub(super) fn next_snapshot(&self, new: &NewSnapshot, clock_ms: i64) -> Json {
         let parent = self.snapshot();
+        let now_ms = clock_ms.max(self.updated_ms());
         let total = |key: &str, more: u64| {
             let before = parent.and_then(|parent| parent["summary"][key].as_str()?.parse::<u64>().ok());
             Json::from((before.unwrap_or_default() + more).to_string())
@@ -283,6 +287,9 @@ impl Metadata {
         for (key, value) in &new.summary {
             summary[*key] = Json::from(value.as_str());
         }
+        if clock_ms < now_ms {
+            summary[CLOCK] = Json::from(clock_ms.to_string());
+        }
         let mut snapshot = json!({
             "snapshot-id": new.id,
             "sequence-number": self.last_sequence() + 1,
@@ -299,24 +306,49 @@ impl Metadata {
 
     /// Returns the snapshots older than `kept`, apart from the head of each branch and from tags.
     ///
-    /// A snapshot may be more than [`AHEAD_MAX_MS`] ahead of the wall clock, because the clock was wrong
-    /// once. No later snapshot gets an earlier time. All of them would stay until that time, so such a
-    /// snapshot counts as old.
+    /// A snapshot may be more than [`AHEAD_MAX_MS`] ahead of the wall clock. Either the clock of a writer was
+    /// ahead, or this clock is behind. No later snapshot gets an earlier time, so all of them would stay
+    /// until that time. The age of such a snapshot is therefore the age of the earliest clock of its own
+    /// writer and of all later writers. While this clock is behind, the clocks of the other writers are ahead
+    /// of it too, so their snapshots stay.
     pub(super) fn expired(&self, kept: Duration, clock_ms: i64) -> Vec<i64> {
         let oldest = clock_ms.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         let newest = clock_ms.saturating_add(AHEAD_MAX_MS);
+        let clocks = self.clocks();
         let heads: Vec<_> = self.json["refs"]
             .as_object()
             .into_iter()
             .flatten()
             .map(|(_, head)| &head["snapshot-id"])
             .collect();
+        let is_old = |snapshot: &Json| {
+            let at = snapshot["timestamp-ms"].as_i64()?;
+            let clock = clocks.get(&sequence_of(snapshot)).copied();
+            Some(if at > newest { clock.unwrap_or(at) } else { at } < oldest)
+        };
         let is_expired = |snapshot: &&Json| {
-            snapshot["timestamp-ms"].as_i64().is_some_and(|at| at < oldest || at > newest)
-                && !heads.contains(&&snapshot["snapshot-id"])
+            is_old(snapshot).unwrap_or_default() && !heads.contains(&&snapshot["snapshot-id"])
         };
         let expired = self.snapshots().iter().filter(is_expired);
         expired.filter_map(|snapshot| snapshot["snapshot-id"].as_i64()).collect()
+    }
+
+    /// Returns the earliest clock of the writers of each snapshot and of all later ones, by the sequence
+    /// number of the snapshot.
+    fn clocks(&self) -> BTreeMap<i64, i64> {
+        let mut clocks = BTreeMap::new();
+        for snapshot in self.snapshots() {
+            let clock = snapshot["summary"][CLOCK].as_str().and_then(|clock| clock.parse().ok());
+            let Some(clock) = clock.or_else(|| snapshot["timestamp-ms"].as_i64()) else { continue };
+            let earliest = clocks.entry(sequence_of(snapshot)).or_insert(clock);
+            *earliest = clock.min(*earliest);
+        }
+        let mut earliest = i64::MAX;
+        for clock in clocks.values_mut().rev() {
+            earliest = earliest.min(*clock);
+            *clock = earliest;
+        }
+        clocks
     }
 
     /// Applies an update of a commit.
@@ -401,6 +433,10 @@ impl Metadata {
         };
         keys.into_iter().flat_map(of).collect()
     }
+}
+
+fn sequence_of(snapshot: &Json) -> i64 {
+    snapshot["sequence-number"].as_i64().unwrap_or_default()
 }
 
 /// Returns the field of a column. Engines ignore the case of its name. The exact name is first, because a

@@ -297,9 +297,8 @@ impl Tables {
             }
             let snapshot = self.snapshot(&name, &found, load, files)?;
             let clock_ms = self.now_ms();
-            let now_ms = clock_ms.max(metadata.updated_ms());
             let mut change = Change::new(metadata);
-            change.append(&snapshot, (&load.key, &load.value), now_ms);
+            change.append(&snapshot, (&load.key, &load.value), clock_ms);
             change.remove_properties(self.settled_keys(metadata, &load.key, settled)?);
             if let Some(kept) = self.options.snapshots_kept.filter(|_| !metadata.keeps_files()) {
                 change.expire(kept, clock_ms);

@@ -139,6 +139,10 @@ impl Site {
     }
 
     fn tables_of(&self, sink: &str) -> Tables {
+        self.tables_by(sink, now_ms)
+    }
+
+    fn tables_by(&self, sink: &str, clock: fn() -> i64) -> Tables {
         let options = TableOptions {
             sink: sink.to_owned(),
             namespace: "web".to_owned(),
@@ -146,8 +150,8 @@ impl Site {
             snapshots_kept: Some(Duration::from_secs(3_600)),
         };
         let objects: Arc<dyn Objects> = Arc::new(self.objects());
-        let catalog = FileCatalog::new(Box::new(self.catalog.clone()), objects.clone(), now_ms);
-        Tables::new(objects, Box::new(catalog), options, now_ms)
+        let catalog = FileCatalog::new(Box::new(self.catalog.clone()), objects.clone(), clock);
+        Tables::new(objects, Box::new(catalog), options, clock)
     }
 
     /// Makes the file of a load, and gives it its name.
@@ -445,6 +449,20 @@ fn rows_never_get_into_a_column_that_was_made_again() {
     let stamp = FolderPlace::new(site.folder.path().join("lake")).stamp(&again[0].name).unwrap().unwrap();
     assert_eq!(stamp.digest, again[0].digest);
     tables.append(load, &plan, &again, &mut Done::default()).unwrap();
+}
+
+#[test]
+fn a_loader_whose_clock_is_behind_keeps_all_snapshots() {
+    let site = Site::new();
+    for first in [1, 11, 21] {
+        site.append(first, first + 9).unwrap();
+    }
+    let mut tables = site.tables_by("lake", || now_ms() - 2 * 24 * 60 * 60 * 1_000);
+    let (load, plan, files) = site.file(&mut tables, 31, 40);
+    tables.append(load, &plan, &files, &mut Done::default()).unwrap();
+    let metadata = tables.load(&name_of("visits")).unwrap().unwrap().table.metadata;
+    assert_eq!(metadata.snapshots().len(), 4);
+    assert_eq!(metadata.snapshot().unwrap()["timestamp-ms"], now_ms());
 }
 
 #[test]

@@ -90,16 +90,54 @@ fn old_snapshots_expire_without_heads_and_tags() {
     assert_eq!(table.snapshot().unwrap()["snapshot-id"], 5);
 }
 
-#[test]
-fn snapshots_of_a_clock_that_was_ahead_expire() {
-    let mut table = table();
-    let (now, ahead) = (1_000, 1_000 + 2 * AHEAD_MAX_MS);
-    for (id, at) in [(1, now), (2, ahead), (3, ahead), (4, ahead)] {
-        append(&mut table, id, at);
+/// Adds snapshots with these ids, each by a writer with this clock.
+fn append_by(table: &mut Metadata, snapshots: impl IntoIterator<Item = (i64, i64)>) {
+    for (id, clock_ms) in snapshots {
+        append(table, id, clock_ms);
+        table.follow("m", clock_ms);
     }
-    expire(&mut table, Duration::from_mins(1), now + 1_000);
-    let ids: Vec<_> = table.snapshots().iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect();
-    assert_eq!(ids, [1, 4], "the present one stays");
+}
+
+fn ids(table: &Metadata) -> Vec<i64> {
+    table.snapshots().iter().map(|one| one["snapshot-id"].as_i64().unwrap()).collect()
+}
+
+const MINUTE_MS: i64 = 60_000;
+const KEPT: Duration = Duration::from_hours(1);
+
+#[test]
+fn snapshots_of_a_clock_that_was_ahead_expire_by_the_clocks_of_later_writers() {
+    let mut table = table();
+    let (now, ahead) = (MINUTE_MS, MINUTE_MS + 2 * AHEAD_MAX_MS);
+    append_by(&mut table, [(1, now), (2, ahead), (3, ahead), (4, now + MINUTE_MS)]);
+    assert_eq!(table.snapshot().unwrap()["timestamp-ms"], ahead, "the time of a table never goes back");
+    expire(&mut table, KEPT, now + MINUTE_MS);
+    assert_eq!(ids(&table), [1, 2, 3, 4]);
+    append_by(&mut table, [(5, now + 30 * MINUTE_MS)]);
+    expire(&mut table, KEPT, now + 62 * MINUTE_MS);
+    assert_eq!(ids(&table), [5]);
+    append_by(&mut table, [(6, now + 89 * MINUTE_MS)]);
+    expire(&mut table, KEPT, now + 89 * MINUTE_MS);
+    assert_eq!(ids(&table), [5, 6]);
+    expire(&mut table, KEPT, now + 91 * MINUTE_MS);
+    assert_eq!(ids(&table), [6]);
+}
+
+#[test]
+fn a_clock_that_is_behind_expires_no_snapshot_before_its_age() {
+    let mut table = table();
+    let now = 10 * AHEAD_MAX_MS;
+    let behind = now - 2 * AHEAD_MAX_MS;
+    append_by(&mut table, [(1, now), (2, now + MINUTE_MS), (3, now + 2 * MINUTE_MS)]);
+    expire(&mut table, KEPT, behind);
+    append_by(&mut table, [(4, behind), (5, behind + 30 * MINUTE_MS)]);
+    expire(&mut table, KEPT, behind + 59 * MINUTE_MS);
+    // The next writer has the right clock.
+    append_by(&mut table, [(6, now + 59 * MINUTE_MS)]);
+    expire(&mut table, KEPT, now + 59 * MINUTE_MS);
+    assert_eq!(ids(&table), [1, 2, 3, 4, 5, 6]);
+    expire(&mut table, KEPT, now + 63 * MINUTE_MS);
+    assert_eq!(ids(&table), [6]);
 }
 
 #[test]

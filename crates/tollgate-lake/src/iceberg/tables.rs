@@ -202,7 +202,8 @@ impl Tables {
     /// Makes a table with these columns, or adds the columns that it lacks. Returns the ids of the columns.
     ///
     /// # Errors
-    /// A column has another type, or the catalog or the warehouse does not answer.
+    /// A column has another type, or got another id since it was asked for. Or the catalog or the warehouse
+    /// does not answer.
     pub fn ensure(&mut self, table: &str, columns: &[TableColumn]) -> Result<FieldIds, LakeError> {
         if let Some(ids) = self.known.get(table)
             && columns.iter().all(|column| ids.contains_key(&column.name))
@@ -222,8 +223,14 @@ impl Tables {
                 continue;
             };
             if let Some(ids) = ids_of(&name, &found.metadata, columns)? {
-                self.known.entry(table.to_owned()).or_default().extend(ids);
-                return Ok(self.known.get(table).cloned().unwrap_or_default());
+                let known = self.known.entry(table.to_owned()).or_default();
+                // Files of the load may have the former id.
+                if ids.iter().any(|(column, id)| known.get(column).is_some_and(|known| known != id)) {
+                    self.known.remove(table);
+                    return Err(renumbered_early(&name));
+                }
+                known.extend(ids);
+                return Ok(known.clone());
             }
             let mut change = Change::new(&found.metadata);
             change.add_columns(columns);
@@ -521,6 +528,15 @@ fn renumbered(name: &TableName, files: &[&FileFacts]) -> LakeError {
         files.join(", ")
     );
     LakeError::Table { table: name.to_string(), reason }
+}
+
+/// Returns the error of a table whose columns got other ids before the files of a load are in the lake. The
+/// next try makes these files again.
+fn renumbered_early(name: &TableName) -> LakeError {
+    LakeError::call("load into", &name.to_string())(std::io::Error::other(
+        "a column was dropped, renamed or made again while a load was written: the sink writes the load \
+         again",
+    ))
 }
 
 fn busy(name: &TableName) -> LakeError {

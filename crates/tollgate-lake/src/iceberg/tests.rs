@@ -452,6 +452,31 @@ fn rows_never_get_into_a_column_that_was_made_again() {
 }
 
 #[test]
+fn a_load_whose_columns_get_other_ids_before_its_end_is_written_again() {
+    let site = Site::new();
+    site.append(1, 10).unwrap();
+    let mut tables = site.tables();
+    let first = tables.ensure("visits", &table_columns(&site.schema)).unwrap()["n"];
+    // Another engine drops the column `n`. Then the load meets a schema with one more column.
+    let location = site.catalog.state().locations[&name_of("visits")].clone();
+    let path = location.strip_prefix("file://").unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    json["schemas"][0]["fields"].as_array_mut().unwrap().retain(|field| field["name"] != "n");
+    std::fs::write(path, json.to_string()).unwrap();
+    let column =
+        |name: &str| Column { name: name.to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
+    let wider = table_columns(&Schema::new("visits", vec![column("n"), column("m")]).unwrap());
+    let error = tables.ensure("visits", &wider).unwrap_err();
+    assert!(error.is_retriable(), "{error}");
+    let error = tollgate_log::join_chain(&error);
+    assert!(error.contains("web.visits") && error.contains("the sink writes the load again"), "{error}");
+    // The next try has the ids of now.
+    let ids = tables.ensure("visits", &wider).unwrap();
+    assert_ne!(ids["n"], first);
+    assert!(tables.load(&name_of("visits")).unwrap().unwrap().table.metadata.has_ids(&ids));
+}
+
+#[test]
 fn a_loader_whose_clock_is_behind_keeps_all_snapshots() {
     let site = Site::new();
     for first in [1, 11, 21] {

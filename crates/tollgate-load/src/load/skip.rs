@@ -97,9 +97,13 @@ pub fn skip(
     }
     let planned = planned_end(&mut *sink, log, position)?;
     let is_cut = check_end(storage, dir, log, last, planned)?;
+    // The damage that stops a decided load may be after the records of the command.
+    let is_whole = match planned.filter(|planned| *planned > last) {
+        Some(planned) => !is_cut && readable(storage, dir, log, last.after(1), planned)? == Readable::All,
+        None => !is_cut,
+    };
     let readable = match readable(storage, dir, log, first, last)? {
-        // The command may end before the damage.
-        Readable::All if is_cut => Readable::Part,
+        Readable::All if !is_whole => Readable::Part,
         readable => readable,
     };
     let skipped = skip_next(&mut *sink, log, position, (first, last), readable);

@@ -235,6 +235,20 @@ fn a_skip_up_to_the_lost_end_of_a_plan_loads_all_records_that_are_left() {
 }
 
 #[test]
+fn a_skip_up_to_the_damage_of_a_plan_loads_all_records_that_can_be_read() {
+    let mut site = Site::new();
+    site.file_bytes = 1 << 30;
+    let (log, last) = leave_whole_plan(&site, Left::Plan);
+    let segments = site.segments(log);
+    let first: u64 = segments[2].file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    fs::remove_file(&segments[2]).unwrap();
+    skip_records(&site, log, (Sequence(1), Sequence(first - 1))).unwrap();
+    let status = site.load();
+    assert_eq!(status.filled, first - 1);
+    assert_eq!(sums(&site.audit()), (last - status.missing, 0, status.missing));
+}
+
+#[test]
 fn a_plan_whose_end_is_truncated_is_given_up_by_the_command_of_its_error() {
     for mut site in [Site::new(), iceberg::site()] {
         site.file_bytes = 1 << 30;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_load::{CatalogPlace, ClientCredentials, FinishError, Loader, RestAuth, RestOptions, SigV4};
+use tollgate_load::{CatalogPlace, ClientCredentials, Loader, RestAuth, RestOptions, SigV4};
 use tollgate_log::{ColumnType, DiskStorage, Value};
 
 use crate::authority::certificate;
 use crate::gateway::Gateway;
-use crate::logs::PATIENCE;
+use crate::logs::{PATIENCE, eventually};
 use crate::rest_http::{Reply, serve};
 use crate::rest_server::{Fault, Guard, RestServer};
 use crate::rest_tables::{RETENTION, Root};
@@ -48,9 +48,10 @@ fn calls(site: &Site, path: &str) -> usize {
 fn error_of(site: &Site) -> String {
     let mut options = site.options(site.sink());
     options.tuning.away_wait_max = Duration::from_millis(100);
-    let result: Result<_, FinishError> =
-        Loader::start(options, Arc::new(DiskStorage), None).unwrap().finish(PATIENCE);
-    format!("{:?}", result.unwrap_err())
+    options.tuning.waits_for_segments = false;
+    let loader = Loader::start(options, Arc::new(DiskStorage), None).unwrap();
+    eventually("the catalog has answered", || loader.status().last_error.is_some());
+    format!("{:?}", loader.finish(PATIENCE).unwrap_err())
 }
 
 #[test]

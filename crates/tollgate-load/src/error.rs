@@ -171,7 +171,7 @@ pub enum SinkError {
          twice: load the topics into a database of their own"
     )]
     LoadedTwice {
-        /// Name of the sink.
+        /// Name of the sink that loads the segments.
         sink: String,
         /// The log.
         log: LogId,

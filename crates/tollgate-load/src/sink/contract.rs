@@ -276,6 +276,14 @@ pub(crate) trait TopicSink: Sink {
     /// Counts records that the log has twice. The next batch does not contain these records.
     fn repeated(&mut self, stream: &str, count: u64);
 
+    /// Returns a sink of this database that loads a log from its segments. The sink may have another name.
+    /// Positions of topics are under the ids of partitions, so a position of the log itself is from its
+    /// segments.
+    ///
+    /// # Errors
+    /// The database fails.
+    fn segment_sink(&mut self, log: LogId) -> Result<Option<String>, SinkError>;
+
     /// Returns the origins of a log: the last record that was loaded of each other log whose records this
     /// log has. A topic has records of several logs.
     ///

@@ -45,7 +45,7 @@ use super::streams::{STREAM_UNKNOWN, Taken};
 use super::tally::{LostTable, StreamTallies, Tally};
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
-use bookkeeping::{enroll, make, position_of};
+use bookkeeping::{enroll, make, position_of, sink_of};
 use chunk::PostgresChunk;
 use error::{Failure, at};
 use keys::PostgresKeys;
@@ -393,6 +393,10 @@ impl TopicSink for PostgresSink {
         if let Some(chunk) = &mut self.chunk {
             chunk.counts.add(stream, Tally { duplicates: count, ..Tally::default() });
         }
+    }
+
+    fn segment_sink(&mut self, log: LogId) -> Result<Option<String>, SinkError> {
+        sink_of(&mut self.session, &self.options, log).map_err(self.at("read which sink loads a log"))
     }
 
     fn origins(&mut self, log: LogId) -> Result<BTreeMap<LogId, Sequence>, SinkError> {

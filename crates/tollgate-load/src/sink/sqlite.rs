@@ -276,6 +276,10 @@ impl TopicSink for SqliteSink {
         }
     }
 
+    fn segment_sink(&mut self, log: LogId) -> Result<Option<String>, SinkError> {
+        positions::sink_of(&self.connection, log).map_err(self.failed("read which sink loads a log"))
+    }
+
     fn origins(&mut self, log: LogId) -> Result<BTreeMap<LogId, Sequence>, SinkError> {
         origins::read(&self.connection, &self.name, log).map_err(self.failed("read the origins of a log"))
     }

@@ -44,7 +44,7 @@ pub struct TopicLoader {
     schemas: TopicSchemas,
     /// Hashes of schemas that are not in Kafka.
     unknown: BTreeSet<String>,
-    /// Logs that the sink does not load itself, as far as they were asked for since the last look.
+    /// Logs that no sink of the database loads from their segments. Each look forgets them.
     only_here: BTreeSet<LogId>,
     places: BTreeMap<PartitionName, ReadPlace>,
     looked_at: Instant,
@@ -167,14 +167,14 @@ impl TopicLoader {
         Ok(())
     }
 
-    /// Checks that the sink does not load the logs of these records from their segments too.
+    /// Checks that no sink of the database loads the logs of these records from their segments too.
     fn check_only_here(&mut self, name: &PartitionName, records: &[ReadRecord]) -> Result<(), SinkError> {
         for log in records.iter().filter_map(RowHead::log_of) {
             if self.only_here.contains(&log) {
                 continue;
             }
-            if self.sink.position(log)?.is_some() {
-                let (sink, topic) = (self.options.sink.name.clone(), name.topic.clone());
+            if let Some(sink) = self.sink.segment_sink(log)? {
+                let topic = name.topic.clone();
                 return Err(SinkError::LoadedTwice { sink, log, topic });
             }
             self.only_here.insert(log);

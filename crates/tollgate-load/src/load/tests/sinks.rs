@@ -308,3 +308,14 @@ fn the_backlog_is_told_in_segments_and_bytes_while_it_is_loaded() {
     assert_eq!(backlog(499), (1, bytes(files.len() - 1)));
     assert_eq!(backlog(500), (0, 0));
 }
+
+#[test]
+fn a_sink_of_topics_finds_the_sink_that_loads_a_log_into_its_database() {
+    let site = Site::new();
+    let log = site.write_visits(0..3);
+    site.load();
+    let other = SinkOptions::new("topics", site.sink().kind);
+    let mut topics = other.open_for_topics().unwrap().unwrap();
+    assert_eq!(topics.segment_sink(log).unwrap().as_deref(), Some("main"));
+    assert_eq!(topics.segment_sink(LogId::from_bytes([7; 16])).unwrap(), None);
+}

@@ -151,6 +151,17 @@ pub(super) fn position_of(row: &tokio_postgres::Row, at: usize) -> Position {
     Position { last: Sequence(last.cast_unsigned()), chain }
 }
 
+/// Returns a sink with a position of a log.
+pub(super) fn sink_of(
+    session: &mut Session,
+    options: &PostgresOptions,
+    log: LogId,
+) -> Result<Option<String>, Failure> {
+    let positions = table(options, "positions");
+    let question = format!("SELECT sink FROM {positions} WHERE log = $1 ORDER BY sink LIMIT 1");
+    Ok(session.query(&question, &[&uuid_of(log)])?.first().map(|row| row.get(0)))
+}
+
 /// Reads the positions of a sink in all logs. Returns `None` if no record was loaded yet.
 pub(crate) fn read_positions(
     options: &PostgresOptions,

@@ -1,4 +1,4 @@
-//! Reads positions for a check of the log, without a lock and without a change.
+//! Reads positions for checks, without a lock and without a change.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,4 +36,10 @@ fn read(connection: &Connection, sink: &str) -> Result<Option<BTreeMap<LogId, Po
         }
     }
     Ok(Some(positions))
+}
+
+/// Returns a sink with a position of a log.
+pub(super) fn sink_of(connection: &Connection, log: LogId) -> Result<Option<String>, rusqlite::Error> {
+    let question = "SELECT sink FROM tollgate_positions WHERE log = ?1 ORDER BY sink LIMIT 1";
+    connection.prepare_cached(question)?.query_row([log.to_string()], |row| row.get(0)).optional()
 }

@@ -257,3 +257,30 @@ fn a_database_that_loads_the_log_gets_no_rows_of_its_topics() {
     assert_eq!(loaded(), 5);
     server.kill();
 }
+
+#[test]
+fn a_sink_of_another_name_in_the_database_of_a_server_gets_no_rows_of_its_topics() {
+    let site = Site::new("60s", "");
+    let config = std::fs::read_to_string(site.app.path().join("tollgate.toml")).unwrap();
+    let sqlite = format!("sqlite = {:?}\n", site.app.path().join("data/tollgate.sqlite"));
+    let (cluster, name) = (shared(), shared().database());
+    let postgres = format!("postgres = \"{}\"\n", cluster.url(&name));
+    site.app.write("tollgate.toml", &format!("{config}[sink.lite]\n{sqlite}[sink.main]\n{postgres}"));
+    let (server, mut client) = site.start();
+    for n in 0..5 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    let count = "SELECT count(*) FROM a WHERE n >= 0";
+    let in_sqlite = || site.app.query::<i64>(count);
+    let in_postgres = || cluster.sql(&name, count);
+    eventually("the server loads", || (in_sqlite() == [5] && in_postgres() == "5").then_some(()));
+    for (keys, owner) in [(&sqlite, "lite"), (&postgres, "main")] {
+        let reader = App::new(&format!("[sink.topics]\n{keys}"), &[]);
+        let output = reader.run(&["load", "--once", "--from", &site.place()]);
+        let text = printed(&output);
+        let told = format!("sink topics is stopped: sink {owner} loads log ");
+        assert!(!output.status.success() && text.contains(&told), "{text}");
+    }
+    assert_eq!((in_sqlite(), in_postgres()), (vec![5], "5".to_owned()));
+    server.kill();
+}

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Gap, LogId, Position, Sequence, segments};
 
 use super::super::chunk::ChunkError;
+use super::super::control::Order;
 use super::super::deleted::{DELETED, deleted_ends};
-use super::super::fill::fill;
+use super::super::fill::{Fill, FillLimits, fill};
 use super::super::follow::{Following, Gaps};
 use super::super::skip::{is_given_up, note};
+use super::super::status::LoadState;
 use super::LoaderThread;
 use crate::error::SinkError;
 use crate::sink::{LoadExtent, Tally};
@@ -92,7 +94,12 @@ impl LoaderThread {
         if matches!(&following.gaps, Gaps::Unfilled(seen) if *seen == names) {
             return Ok(());
         }
-        while self.fill_gap(log)? {}
+        while self.fill_gap(log)? {
+            self.control.note_progress();
+            if self.control.order() == Order::Abort {
+                return Ok(());
+            }
+        }
         following.gaps = if self.sink()?.gaps(log)?.is_empty() { Gaps::None } else { Gaps::Unfilled(names) };
         Ok(())
     }
@@ -101,13 +108,17 @@ impl LoaderThread {
     pub(super) fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
         let (storage, dir, taken) =
             (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());
+        let limits = match self.sink()?.extent() {
+            LoadExtent::Records => FillLimits {
+                rows: self.options.tuning.chunk_rows_max,
+                bytes: self.load_size.bytes(self.options.tuning.chunk_bytes_max),
+            },
+            // A gap is filled by one load, because its name has the range of the gap.
+            LoadExtent::Segments { .. } => FillLimits { rows: u64::MAX, bytes: u64::MAX },
+        };
         for gap in self.sink()?.gaps(log)? {
-            let rows_max = match self.sink()?.extent() {
-                LoadExtent::Records => self.options.tuning.chunk_rows_max,
-                // A gap is filled by one load, because its name has the range of the gap.
-                LoadExtent::Segments { .. } => u64::MAX,
-            };
-            match fill(&storage, &dir, log, &gap, (self.sink()?, &taken), rows_max) {
+            let filled = fill(&storage, &dir, log, &gap, (self.sink()?, &taken), limits);
+            match filled.and_then(|fill| Ok(fill.map(|fill| self.commit_fill(&fill)).transpose()?)) {
                 Ok(None) => {}
                 Ok(Some(tally)) => {
                     self.filled(log, &gap, tally);
@@ -124,14 +135,24 @@ impl LoaderThread {
         Ok(false)
     }
 
+    /// Commits a fill, or a part of one.
+    fn commit_fill(&mut self, fill: &Fill) -> Result<Tally, SinkError> {
+        let committed = self.sink()?.commit_fill(&fill.left);
+        self.resize_loads(&committed, fill.bytes);
+        committed
+    }
+
     pub(super) fn filled(&mut self, log: LogId, gap: &Gap, tally: Tally) {
         let (sink, records) = (&self.options.sink.name, tally.records());
         tracing::info!(sink, %log, first = %gap.first, last = %gap.last, records, "records of a gap are loaded");
+        self.control.calls.answered();
         self.control.update(|status| {
+            (status.state, status.failing_since) = (LoadState::Loading, None);
             status.rows += tally.rows;
             status.rejects += tally.rejects;
             status.duplicates += tally.duplicates;
             status.filled += records;
+            status.commits += 1;
         });
         self.gap_records = None;
     }

@@ -45,6 +45,9 @@ impl LoaderThread {
             self.sink()?.rollback();
             return Err(error);
         }
+        if self.control.order() == Order::Abort {
+            return Ok(Pass::Aborted);
+        }
         loop {
             match self.chunk(log, following) {
                 Ok(true) => self.log_went_well(log, following),
@@ -214,12 +217,17 @@ impl LoaderThread {
     /// Commits a load of `bytes`.
     fn commit(&mut self, end: Position, bytes: u64) -> Result<StreamTallies, SinkError> {
         let committed = self.sink()?.commit(end);
-        match &committed {
+        self.resize_loads(&committed, bytes);
+        committed
+    }
+
+    /// Changes the size of the next load by the result of a load of `bytes`.
+    pub(super) fn resize_loads<T>(&mut self, committed: &Result<T, SinkError>, bytes: u64) {
+        match committed {
             Ok(_) => self.load_size.succeeded(self.options.tuning.chunk_bytes_max),
             Err(error) if error.is_of_slow_load() => self.load_size.failed(bytes),
             Err(_) => {}
         }
-        committed
     }
 
     /// Checks the tables of the log's schemas, which a second cursor reads. A type that changed since an

@@ -1,5 +1,7 @@
 //! Tests of a sink that fails or panics at any point, or races with another sink: each row is loaded once.
 
+use tollgate_queue::QueueError;
+
 use super::*;
 use crate::sink::ReadItem;
 
@@ -18,6 +20,8 @@ pub(super) const KILLS: [Kill; 4] = [Kill::Begin, Kill::Write, Kill::BeforeCommi
 struct KillSink {
     inner: Box<dyn Sink>,
     plan: Arc<Plan>,
+    /// Bytes of the open load.
+    bytes: u64,
 }
 
 pub(super) struct Plan {
@@ -26,6 +30,8 @@ pub(super) struct Plan {
     kills: Vec<(Kill, usize, bool)>,
     calls: [AtomicUsize; 4],
     happened: AtomicUsize,
+    /// Bytes above which a fill of a gap is too slow, as with a quota of a broker.
+    fill_bytes_max: u64,
 }
 
 impl Plan {
@@ -93,10 +99,16 @@ impl Sink for KillSink {
     }
 
     fn begin_fill(&mut self, log: LogId, gap: &Gap, taken: &Taken) -> Result<Taken, SinkError> {
+        self.bytes = 0;
         self.inner.begin_fill(log, gap, taken)
     }
 
     fn commit_fill(&mut self, left: &[Gap]) -> Result<Tally, SinkError> {
+        if self.bytes > self.plan.fill_bytes_max {
+            self.plan.happened.fetch_add(1, Ordering::SeqCst);
+            let source = QueueError::Slow { brokers: String::new(), reason: String::new() };
+            return Err(SinkError::Queue { action: "obey the plan", source: Box::new(source) });
+        }
         self.inner.commit_fill(left)
     }
 
@@ -126,6 +138,7 @@ impl Sink for KillSink {
     }
 
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
+        self.bytes += batch.bytes() as u64;
         self.inner.write(batch)?;
         self.plan.pass(Kill::Write)
     }
@@ -156,13 +169,27 @@ impl Sink for KillSink {
 
 /// Returns a plan with these kills, and a function that opens a sink that follows the plan.
 pub(super) fn killed_sink(kills: Vec<(Kill, usize, bool)>) -> (Arc<Plan>, OpenSink) {
-    let plan = Arc::new(Plan { kills, calls: Default::default(), happened: AtomicUsize::new(0) });
+    planned_sink(kills, u64::MAX)
+}
+
+fn planned_sink(kills: Vec<(Kill, usize, bool)>, fill_bytes_max: u64) -> (Arc<Plan>, OpenSink) {
+    let (calls, happened) = (Default::default(), AtomicUsize::new(0));
+    let plan = Arc::new(Plan { kills, calls, happened, fill_bytes_max });
     let shared = plan.clone();
     let open = Box::new(move |sink: &SinkOptions| {
         let inner = sink.open()?;
-        Ok(Box::new(KillSink { inner, plan: shared.clone() }) as Box<dyn Sink>)
+        Ok(Box::new(KillSink { inner, plan: shared.clone(), bytes: 0 }) as Box<dyn Sink>)
     });
     (plan, open)
+}
+
+/// Loads with a sink that is too slow for a fill of more than `fill_bytes_max`. Returns the status, and the
+/// number of fills that were too slow.
+pub(super) fn load_with_slow_fills(site: &Site, fill_bytes_max: u64) -> (LoadStatus, usize) {
+    let (plan, open) = planned_sink(Vec::new(), fill_bytes_max);
+    let loader = Loader::start_with(site.options(), site.storage.clone(), None, open).unwrap();
+    let status = loader.finish(PATIENCE).unwrap();
+    (status, plan.happened.load(Ordering::SeqCst))
 }
 
 pub(super) fn load_with_kills(

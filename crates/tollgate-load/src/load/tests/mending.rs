@@ -6,6 +6,7 @@ use tollgate_log::{OwnedArray, Sequence};
 use tollgate_value::{Date, Decimal, TimeOfDay};
 
 use super::damage::flip_byte_of;
+use super::kills::load_with_slow_fills;
 use super::*;
 use crate::load::skip::SkipError;
 use crate::sink::{ItemRow, Retried};
@@ -72,6 +73,31 @@ fn a_segment_that_comes_back_damaged_fills_what_it_can_and_the_gap_shrinks() {
     assert!(!numbers.contains(&(damaged.cast_signed() - 1)));
     let sum: i64 = site.ask("SELECT sum(last - first + 1) FROM tollgate_gaps");
     assert_eq!(sum.cast_unsigned(), left);
+}
+
+#[test]
+fn a_gap_is_filled_in_smaller_parts_if_the_sink_is_too_slow_for_the_whole() {
+    let site = Site::new();
+    let path = "x".repeat(2_000);
+    let log = site.write(vec![visits()], 256 << 10, |appender| {
+        for n in 0..400 {
+            let appended = row(appender, &[Value::Int(n), Value::Text(&path)]);
+            eventually("it is written", || appender.reached(appended, Level::Written).is_some());
+        }
+    });
+    let (_, place) = segments(&*site.storage, &site.dir(), log).unwrap().swap_remove(1);
+    let away = site.folder.path().join("away");
+    fs::rename(&place, &away).unwrap();
+    let missing = site.load().missing;
+    assert!(missing > 100, "{missing} missing");
+    fs::rename(&away, &place).unwrap();
+    let (status, too_slow) = load_with_slow_fills(&site, 100 << 10);
+    // A fill of the whole segment fails, and one of the half of it. The fills of a quarter arrive.
+    assert_eq!((status.filled, too_slow), (missing, 2));
+    assert!(status.commits > 2, "{} commits", status.commits);
+    assert_eq!(gaps(&site), [""; 0]);
+    assert_eq!(site.numbers(), (0..400).collect::<Vec<_>>());
+    assert_eq!((only_row(&site.audit()).loaded, only_row(&site.audit()).missing), (400, 0));
 }
 
 fn skip_of(site: &Site, log: LogId, first: u64, last: u64) -> Result<(), String> {

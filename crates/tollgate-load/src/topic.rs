@@ -11,6 +11,7 @@
 
 mod audit;
 mod loader;
+mod once;
 mod options;
 mod places;
 mod rows;

@@ -79,8 +79,8 @@ impl LoadTopics {
             let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
             let (name, progress) = (sink.name.clone(), SharedProgress::new());
             topics.watches.push(progress.watch(&name));
-            let options = TopicLoadOptions { broker: broker.clone(), sink };
-            let thread = LoadThread { options, is_once, stop: topics.stop.clone(), progress };
+            let options = TopicLoadOptions { broker: broker.clone(), sink, is_once };
+            let thread = LoadThread { options, stop: topics.stop.clone(), progress };
             let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || thread.run());
             topics.threads.push(thread.context("cannot start the thread of a sink")?);
         }

@@ -43,6 +43,7 @@ use crate::error::SinkError;
 use chunk::KafkaChunk;
 use state::gap_entry;
 
+pub(crate) use entry::POSITIONS;
 pub use format::RowFormat;
 pub(super) use leases::NoLeases;
 pub(crate) use message::RowHead;

@@ -33,7 +33,7 @@ pub use duplicates::Duplicates;
 pub use iceberg::{CatalogPlace, ClientCredentials, IcebergOptions, RestAuth, RestOptions, SigV4};
 pub use json::ItemRow;
 pub use kafka::{KafkaOptions, RowFormat, TopicReport, topic_reports};
-pub(crate) use kafka::{RowHead, SentCounts, TopicSchemas, read_sent};
+pub(crate) use kafka::{POSITIONS as POSITIONS_TOPIC, RowHead, SentCounts, TopicSchemas, read_sent};
 pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;

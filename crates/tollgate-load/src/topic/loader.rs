@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 use tollgate_queue::{Client, PartitionName, ReadRecord, ReadTo, Reader};
 
+use super::once::OnceEnds;
 use super::options::{TopicLoadOptions, number_of, read_failed};
 use super::places::{ReadPlace, find_places, read_schemas};
 use super::rows::TopicChunk;
@@ -18,6 +19,8 @@ const POLL_WAIT: Duration = Duration::from_millis(200);
 const UNKNOWN_MAX: usize = 1_000;
 /// How often the loader looks for new topics and partitions.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// How often a single run looks for topics that an open transaction may hide.
+const HIDDEN_LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Counts of a loader of topics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct TopicLoader {
     only_here: BTreeSet<LogId>,
     places: BTreeMap<PartitionName, ReadPlace>,
     looked_at: Instant,
+    /// What a single run has to read. `None`: the load goes on.
+    once: Option<OnceEnds>,
     counts: TopicLoadCounts,
 }
 
@@ -70,6 +75,7 @@ impl TopicLoader {
             only_here: BTreeSet::new(),
             places: BTreeMap::new(),
             looked_at: Instant::now(),
+            once: options.is_once.then(OnceEnds::default),
             counts: TopicLoadCounts::default(),
         };
         loader.look()?;
@@ -92,12 +98,24 @@ impl TopicLoader {
         left.sum()
     }
 
+    /// Returns a partition with records that a single run has not read yet, and the offset of the next read.
+    /// If nothing is left, an open transaction hides these records.
+    pub fn unread(&mut self) -> Option<(PartitionName, u64)> {
+        let Self { places, reader, once, .. } = self;
+        let next = places.iter().map(|(name, place)| {
+            let read = reader.next_offset(name).unwrap_or_default();
+            (name, place.log, place.next().max(read))
+        });
+        once.as_ref()?.unread(next)
+    }
+
     /// Loads the next records. Waits a moment if there are none.
     ///
     /// # Errors
     /// The broker or the database fails.
     pub fn step(&mut self) -> Result<(), SinkError> {
-        if self.looked_at.elapsed() >= LOOK_PERIOD {
+        let is_hidden = self.once.as_ref().is_some_and(OnceEnds::are_schemas_hidden);
+        if self.looked_at.elapsed() >= if is_hidden { HIDDEN_LOOK_PERIOD } else { LOOK_PERIOD } {
             self.look()?;
         }
         let mut by_place: BTreeMap<PartitionName, Vec<ReadRecord>> = BTreeMap::new();
@@ -113,8 +131,14 @@ impl TopicLoader {
         self.looked_at = Instant::now();
         self.only_here.clear();
         self.pass_markers()?;
+        if let Some(once) = &mut self.once {
+            once.look_at_schemas(&mut *self.reader)?;
+        }
         self.schemas = read_schemas(&self.options, ReadTo::Stable)?;
         let mut places = find_places(&self.options, &self.schemas, &mut *self.sink, &mut *self.reader)?;
+        if let Some(once) = &mut self.once {
+            once.find(&places, &mut *self.reader)?;
+        }
         for (name, place) in &mut places {
             self.note_gap(name, place)?;
         }

@@ -13,6 +13,8 @@ pub struct TopicLoadOptions {
     pub broker: BrokerOptions,
     /// The database.
     pub sink: SinkOptions,
+    /// Whether the load ends with the records that were written before its start.
+    pub is_once: bool,
 }
 
 /// Returns the number of a record in the log of its partition.

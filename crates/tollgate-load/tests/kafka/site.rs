@@ -84,7 +84,7 @@ impl Site {
         let SinkKind::Kafka(options) = &self.options.kind else { unreachable!() };
         let mut broker = options.broker.clone();
         broker.transaction_timeout = Duration::from_secs(600);
-        let guarantee = Guarantee::Transactions { id: format!("{}/other", self.name) };
+        let guarantee = Guarantee::Transactions { id: format!("{}/other/{topic}", self.name) };
         let mut producer = Client::of_sinks().unwrap().open(&broker, &guarantee).unwrap();
         producer.begin().unwrap();
         let record = |partition| QueueRecord {

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use tollgate_load::{SentAccount, SinkKind, audit_topics, topic_reports};
+use tollgate_faults::kafka::KafkaOptions as BrokerSettings;
+use tollgate_load::{
+    SentAccount, SinkKind, SinkOptions, TopicLoadOptions, TopicLoader, audit_topics, topic_reports,
+};
 use tollgate_queue::{Client, Guarantee, NewTopic, QueueError, QueueRecord, ReadTo};
 
-use crate::site::{Site, broker};
+use crate::site::{Broker, Site, broker, eventually};
+
+/// Topic of the positions of the sinks.
+const POSITIONS: &str = "__tollgate_positions";
 
 #[test]
 fn a_missing_topic_is_made_with_its_partitions_and_described() {
@@ -121,4 +127,36 @@ fn an_audit_tells_rows_behind_an_open_transaction_from_missing_ones() {
         waiting.join().unwrap()
     });
     assert_eq!(waited, [5, 0, 0]);
+}
+
+#[test]
+fn a_single_run_reads_what_an_open_transaction_hid_at_its_start() {
+    // The loader reads the topics of all sinks of a broker.
+    let broker = Broker::start(&BrokerSettings::default());
+    let site = Site::new(&broker);
+    site.write_visits(0..1);
+    assert_eq!(site.load().rows, 1);
+    let mut of_rows = site.open_transaction(&site.topic(), 3);
+    site.write_visits(1..5);
+    assert_eq!(site.load().rows, 4);
+    let mut of_schemas = site.open_transaction(POSITIONS, 8);
+    let SinkKind::Kafka(options) = &site.options.kind else { unreachable!() };
+    let sink = SinkOptions::new("main", SinkKind::Sqlite { path: site.dir().with_file_name("app.db") });
+    let options = TopicLoadOptions { broker: options.broker.clone(), sink, is_once: true };
+    let mut loader = TopicLoader::open(&options).unwrap();
+    let mut load_until = |topic: Option<&str>| {
+        eventually("the loader reads what it can", || {
+            loader.step().unwrap();
+            let unread = loader.unread().map(|(place, _)| place.topic);
+            loader.left() == 0 && unread.as_deref() == topic
+        });
+        let counts = loader.counts();
+        (counts.rows, counts.rejects)
+    };
+    assert_eq!(load_until(Some(&site.topic())), (1, 0));
+    of_rows.commit().unwrap();
+    // The records of the other writer are rejects.
+    assert_eq!(load_until(Some(POSITIONS)), (5, 3));
+    of_schemas.abort().unwrap();
+    assert_eq!(load_until(None), (5, 3));
 }

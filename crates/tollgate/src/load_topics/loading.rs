@@ -9,8 +9,9 @@ use tollgate_load::{
     LoadState, LoadStatus, LoadWatch, SinkError, TopicLoadCounts, TopicLoadOptions, TopicLoader, WAITING_MIN,
 };
 use tollgate_log::join_chain;
+use tollgate_queue::PartitionName;
 
-use crate::print::{counted, note, problem};
+use crate::print::{counted, note, printable, problem};
 
 /// Shortest and longest pause after an error.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
@@ -22,13 +23,17 @@ const STOPPED_PAUSE: Duration = Duration::from_secs(30);
 const STOP_LATENCY: Duration = Duration::from_millis(100);
 /// How long a single run tries again after errors.
 const ONCE_PATIENCE: Duration = Duration::from_secs(60);
+/// Time that is added to the age at which the broker aborts a transaction. Brokers look for such transactions
+/// every ten seconds.
+const ABORT_LATENCY: Duration = Duration::from_secs(15);
+/// Wait for the end of an open transaction that is logged.
+const WAIT_TOLD: Duration = Duration::from_secs(5);
 /// Longest step of a thread that has nothing to load. A longer step loads records.
 const IDLE_STEP_MAX: Duration = Duration::from_secs(1);
 
 /// The thread of one sink.
 pub(super) struct LoadThread {
     pub(super) options: TopicLoadOptions,
-    pub(super) is_once: bool,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) progress: SharedProgress,
 }
@@ -40,7 +45,15 @@ impl LoadThread {
         let mut is_loaded = true;
         while !self.stop.load(Ordering::SeqCst) {
             let begun = Instant::now();
-            let Err(error) = self.load() else { break };
+            let error = match self.load() {
+                Ok(LoadEnd::Over) => break,
+                Ok(LoadEnd::Hidden(place)) => {
+                    self.tell_hidden(&place);
+                    is_loaded = false;
+                    break;
+                }
+                Err(error) => error,
+            };
             if begun.elapsed() > BACKOFF[1] {
                 pause = BACKOFF[0];
             }
@@ -52,7 +65,7 @@ impl LoadThread {
             let text = join_chain(&error);
             let failing = self.progress.fail(&text, pause);
             let is_over = !error.is_retriable() || failing > ONCE_PATIENCE;
-            if self.is_once && is_over || matches!(error, SinkError::NoQueue) {
+            if self.options.is_once && is_over || matches!(error, SinkError::NoQueue) {
                 problem(&format!("sink {} is stopped: {text}", self.options.sink.name));
                 self.progress.stop(Duration::ZERO);
                 is_loaded = false;
@@ -93,13 +106,13 @@ impl LoadThread {
     }
 
     /// Loads until an error, the end of a single run, or the stop.
-    fn load(&self) -> Result<(), SinkError> {
+    fn load(&self) -> Result<LoadEnd, SinkError> {
         let (before, begun) = (self.progress.status(), Instant::now());
         if before.failing_since.is_none() {
             self.progress.change(|status| status.state = LoadState::Opening);
         }
         let mut loader = TopicLoader::open(&self.options)?;
-        let mut stepped = Ok(());
+        let (mut stepped, mut wait) = (Ok(()), OpenWait::default());
         loop {
             let (counts, left) = (loader.counts(), loader.left());
             // A loader that fails at its first step each time has not recovered.
@@ -107,12 +120,42 @@ impl LoadThread {
             if self.progress.step(&before, counts, left, is_well) {
                 tracing::info!(sink = self.options.sink.name, "the load of topics works again");
             }
-            let is_over = self.stop.load(Ordering::SeqCst) || self.is_once && left == 0;
-            if stepped.is_err() || is_over {
-                return stepped.and_then(|()| loader.pass_markers());
+            let end = match self.stop.load(Ordering::SeqCst) {
+                true => Some(LoadEnd::Over),
+                false if self.options.is_once && left == 0 => self.once_end(loader.unread(), &mut wait),
+                false => None,
+            };
+            stepped?;
+            if let Some(end) = end {
+                return loader.pass_markers().map(|()| end);
             }
             stepped = loader.step();
         }
+    }
+
+    /// Returns the end of a single run that has nothing left to read now. `unread` is a partition with records
+    /// that an open transaction hides. `None`: the run waits for the end of this transaction.
+    fn once_end(&self, unread: Option<(PartitionName, u64)>, wait: &mut OpenWait) -> Option<LoadEnd> {
+        let Some((place, next)) = unread else { return Some(LoadEnd::Over) };
+        let waited = wait.look(&place, next, Instant::now());
+        if waited > self.options.broker.transaction_timeout + ABORT_LATENCY {
+            return Some(LoadEnd::Hidden(place));
+        }
+        if waited > WAIT_TOLD && !std::mem::replace(&mut wait.is_told, true) {
+            let sink = &self.options.sink.name;
+            tracing::info!(sink, partition = %place, "the load waits for the end of an open transaction");
+        }
+        None
+    }
+
+    /// Names a partition whose open transaction did not end in time.
+    fn tell_hidden(&self, place: &PartitionName) {
+        problem(&format!(
+            "not visible yet: {} has an open transaction, so sink {} lacks its later records: wait for its end, \
+             or abort it by kafka-transactions.sh, and run the command again",
+            printable(&place.to_string()),
+            self.options.sink.name
+        ));
     }
 
     fn print(&self) {
@@ -124,6 +167,37 @@ impl LoadThread {
             counted(rejects, "reject"),
             counted(duplicates, "duplicate")
         ));
+    }
+}
+
+/// How a load ended without an error.
+enum LoadEnd {
+    /// All is loaded, or the thread has to stop.
+    Over,
+    /// An open transaction hides the records of a partition.
+    Hidden(PartitionName),
+}
+
+/// The wait of a single run for the end of an open transaction.
+#[derive(Default)]
+struct OpenWait {
+    /// The partition, the offset of the next read there, and since when both have been the same.
+    at: Option<(PartitionName, u64, Instant)>,
+    is_told: bool,
+}
+
+impl OpenWait {
+    /// Returns how long the run has waited for this offset of this partition.
+    fn look(&mut self, place: &PartitionName, next: u64, now: Instant) -> Duration {
+        match &self.at {
+            Some((known, offset, since)) if (known, *offset) == (place, next) => {
+                now.saturating_duration_since(*since)
+            }
+            _ => {
+                self.at = Some((place.clone(), next, now));
+                Duration::ZERO
+            }
+        }
     }
 }
 
@@ -251,6 +325,18 @@ mod tests {
         check(Duration::from_millis(1500), LoadState::Loading, Duration::ZERO);
         check(WAITING_MIN, LoadState::Loading, WAITING_MIN);
         check(Duration::from_secs(60), LoadState::Loading, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_wait_for_an_open_transaction_begins_anew_when_the_read_goes_on() {
+        let (mut wait, begun) = (OpenWait::default(), Instant::now());
+        let mut look = |partition: i32, next: u64, seconds: u64| {
+            let place = PartitionName { topic: "shop.orders".to_owned(), partition };
+            wait.look(&place, next, begun + Duration::from_secs(seconds)).as_secs()
+        };
+        assert_eq!([look(1, 7, 0), look(1, 7, 60)], [0, 60]);
+        assert_eq!([look(1, 8, 61), look(1, 8, 70)], [0, 9], "the transaction before ended");
+        assert_eq!([look(2, 8, 71), look(2, 8, 90)], [0, 19], "another partition has an open transaction");
     }
 
     #[test]

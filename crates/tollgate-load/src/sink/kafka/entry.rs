@@ -5,7 +5,7 @@ use tollgate_log::LogId;
 use tollgate_queue::QueueRecord;
 
 /// Topic of the positions.
-pub(super) const POSITIONS: &str = "__tollgate_positions";
+pub(crate) const POSITIONS: &str = "__tollgate_positions";
 /// Topic of the rejects.
 pub(super) const REJECTS: &str = "__tollgate_rejects";
 /// Number of partitions of both topics. A transaction that stays open delays only readers of its partition.

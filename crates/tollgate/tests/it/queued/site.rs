@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_faults::kafka::{Kafka, KafkaOptions};
+use tollgate_queue::{BrokerOptions, Client as QueueClient, Guarantee, Producer, QueueRecord};
 
 use crate::client::{Client, Reply};
 use crate::program::{App, Running, eventually};
@@ -101,6 +103,26 @@ impl Site {
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         writeln!(producer.stdin.take().unwrap(), "{line}").unwrap();
         assert!(producer.wait().unwrap().success());
+    }
+
+    /// Opens a transaction of another writer in all partitions of a topic. It stays open for longer than any
+    /// test waits.
+    pub(super) fn open_transaction(&self, topic: &str) -> Box<dyn Producer> {
+        let mut broker = BrokerOptions::new(self.kafka.address());
+        broker.transaction_timeout = Duration::from_secs(600);
+        let guarantee = Guarantee::Transactions { id: "other".to_owned() };
+        let mut producer = QueueClient::of_sinks().unwrap().open(&broker, &guarantee).unwrap();
+        producer.begin().unwrap();
+        let record = |partition| QueueRecord {
+            topic: topic.into(),
+            partition: Some(partition),
+            key: None,
+            value: Some(b"value"[..].into()),
+            headers: Vec::new(),
+        };
+        let records: Vec<_> = (0..3).map(record).collect();
+        producer.send(&records.iter().collect::<Vec<_>>()).unwrap();
+        producer
     }
 
     /// Starts the server, and waits until it takes records for the broker.

@@ -284,3 +284,32 @@ fn a_sink_of_another_name_in_the_database_of_a_server_gets_no_rows_of_its_topics
     assert_eq!((in_sqlite(), in_postgres()), (vec![5], "5".to_owned()));
     server.kill();
 }
+
+#[test]
+fn a_single_load_names_the_partition_whose_rows_an_open_transaction_hides() {
+    let site = Site::new("60s", "");
+    let (server, mut client) = site.start();
+    assert!(client.post("/a", &item(0)).unwrap().is_success());
+    let mut other = site.open_transaction("tg.a");
+    for n in 1..20 {
+        assert!(client.post("/a", &item(n)).unwrap().is_success());
+    }
+    let bus = format!(
+        "[sink.bus]\nkafka = {:?}\nrequest_timeout = \"2s\"\ndelivery_timeout = \"3s\"\n\
+         transaction_timeout = \"4s\"\n",
+        site.kafka.address()
+    );
+    let reader = App::new(&format!("{bus}[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n"), &[]);
+    let load = ["load", "--once", "--from", &site.place()];
+    let output = reader.run(&load);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("not visible yet: tg.a/"), "{text}");
+    assert!(text.contains("the load waits for the end of an open transaction"), "{text}");
+    let loaded = "SELECT n FROM a WHERE n >= 0 ORDER BY n";
+    assert_eq!(reader.query::<i64>(loaded), [0]);
+    other.abort().unwrap();
+    let text = reader.succeed(&load);
+    assert_eq!(reader.query::<i64>(loaded), (0..20).collect::<Vec<_>>(), "{text}");
+    drop(server);
+}

@@ -31,6 +31,10 @@ fn a_missing_topic_is_made_with_its_partitions_and_described() {
 #[test]
 fn a_missing_topic_that_the_sink_may_not_make_stops_the_sink() {
     let broker = broker();
+    // The topics of the positions and of the rejects exist.
+    let other = Site::new(&broker);
+    other.write_visits(0..1);
+    other.load();
     let mut site = Site::new(&broker);
     site.kafka().makes_topics = false;
     site.write_visits(0..3);

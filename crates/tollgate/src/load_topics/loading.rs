@@ -133,8 +133,8 @@ impl LoadThread {
         }
     }
 
-    /// Returns the end of a single run that has nothing left to read now. `unread` is a partition with records
-    /// that an open transaction hides. `None`: the run waits for the end of this transaction.
+    /// Returns the end of a single run that has nothing left to read now. `unread` is a partition with
+    /// records that an open transaction hides. `None`: the run waits for the end of this transaction.
     fn once_end(&self, unread: Option<(PartitionName, u64)>, wait: &mut OpenWait) -> Option<LoadEnd> {
         let Some((place, next)) = unread else { return Some(LoadEnd::Over) };
         let waited = wait.look(&place, next, Instant::now());
@@ -151,8 +151,8 @@ impl LoadThread {
     /// Names a partition whose open transaction did not end in time.
     fn tell_hidden(&self, place: &PartitionName) {
         problem(&format!(
-            "not visible yet: {} has an open transaction, so sink {} lacks its later records: wait for its end, \
-             or abort it by kafka-transactions.sh, and run the command again",
+            "not visible yet: {} has an open transaction, so sink {} lacks its later records: wait for its \
+             end, or abort it by kafka-transactions.sh, and run the command again",
             printable(&place.to_string()),
             self.options.sink.name
         ));

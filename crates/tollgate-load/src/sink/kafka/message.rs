@@ -21,9 +21,9 @@ pub(super) const SCHEMA: &str = "tollgate-schema";
 /// Header with the format of the value, if it is not JSON.
 pub(super) const FORMAT: &str = "tollgate-format";
 
-/// Header of a row that may follow later rows of its log: a row of a gap that was filled, of a reject that was
-/// retried, or of a sink without transactions. There, a broker may refuse a batch and take the next one. The
-/// load is then repeated, so the rows of the first batch come last.
+/// Header of a row that may follow later rows of its log: a row of a gap that was filled, of a reject that
+/// was retried, or of a sink without transactions. There, a broker may refuse a batch and take the next one.
+/// The load is then repeated, so the rows of the first batch come last.
 pub(super) const LATE: &str = "tollgate-late";
 
 /// Number of neighbouring rows that share a partition, if they have no key.

@@ -91,6 +91,15 @@ impl Seen {
     }
 }
 
+/// Ends the clients when it is dropped, also by a failed check. A scope waits for its threads in any case.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Upgrades a service this number of times under load. The number of workers changes each time.
 fn round(count: u64, random: &mut Random) {
     let app = App::new(super::CONFIG, &[]);
@@ -98,6 +107,7 @@ fn round(count: u64, random: &mut Random) {
     let (mut service, seen) = (Service::start(&app), Seen::default());
     let address = service.address();
     thread::scope(|scope| {
+        let over = Over(&seen.is_over);
         for _ in 0..CLIENTS {
             scope.spawn(|| seen.keep_alive(address));
             scope.spawn(|| seen.connect_anew(address));
@@ -108,10 +118,10 @@ fn round(count: u64, random: &mut Random) {
             app.write("tollgate.toml", &config.replace("workers = 2", &format!("workers = {workers}")));
             let old = service.process();
             service.upgrade(&["upgrade"]);
-            service.wait_for_end_of(old);
+            service.wait_until_it_knows_the_end_of(old);
         }
         seen.wait_for(1);
-        seen.is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
     let log = service.stop();
     assert_eq!(*seen.faults.lock().unwrap(), [""; 0], "{log}");

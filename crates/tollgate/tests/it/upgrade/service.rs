@@ -83,6 +83,14 @@ impl<'a> Service<'a> {
         eventually("a process ends", || has_ended(process).then_some(()));
     }
 
+    /// Waits until the present process knows that the one before has ended. Then it may be upgraded.
+    pub(crate) fn wait_until_it_knows_the_end_of(&self, process: u32) {
+        let is_told = |line: &str| {
+            line.contains("the old process has ended") && line.contains(&format!("\"process\":{process},"))
+        };
+        eventually("the end of a process is known", || self.logged().lines().any(is_told).then_some(()));
+    }
+
     /// Returns the log lines of all processes so far.
     pub(crate) fn logged(&self) -> String {
         self.first.as_ref().map(Running::logged).unwrap_or_default()

@@ -110,11 +110,8 @@ impl<'a> Quota<'a> {
     }
 
     fn change(broker: &Broker, change: &[&str]) {
-        let mut command = broker.kafka.java(&["org.apache.kafka.tools.ConfigCommand"]);
-        command.args(["--bootstrap-server", &broker.kafka.address(), "--alter"]);
-        command.args(["--entity-type", "clients", "--entity-name", "tollgate"]).args(change);
-        let done = command.output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let client = ["--entity-type", "clients", "--entity-name", "tollgate"];
+        broker.configure(&[&client[..], change].concat());
     }
 }
 

@@ -19,13 +19,7 @@ fn set_limit(broker: &Broker, site: &Site, bytes: u32) {
 
 /// Changes a setting of a topic.
 fn configure(broker: &Broker, topic: &str, change: &str) {
-    let done = broker
-        .kafka
-        .java(&["org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", &broker.kafka.address()])
-        .args(["--alter", "--topic", topic, "--add-config", change])
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    broker.configure(&["--topic", topic, "--add-config", change]);
 }
 
 /// Makes a site with a topic whose limit is 100 kB, and with two larger records among 60.

@@ -27,6 +27,14 @@ impl Broker {
         let kafka = Kafka::start(&folder.path().join("kafka"), settings);
         Self { kafka, _folder: folder }
     }
+
+    /// Changes settings of a topic or of clients.
+    pub(crate) fn configure(&self, change: &[&str]) {
+        let address = self.kafka.address();
+        let command = ["org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", &address, "--alter"];
+        let done = self.kafka.java(&command).args(change).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
 }
 
 pub(crate) fn broker() -> MutexGuard<'static, Broker> {

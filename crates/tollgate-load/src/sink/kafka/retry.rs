@@ -17,7 +17,7 @@ use super::state::LogState;
 use super::writer::{KafkaSink, Sent, too_large};
 use crate::error::SinkError;
 use crate::sink::Sink;
-use crate::sink::reject::{Fate, ReadItem, Reject, Retried};
+use crate::sink::reject::{Fate, ReadItem, Reject, Retried, StoredReject};
 
 /// Maximum tries in a row without a reject that was tried.
 const VAIN_TRIES_MAX: u32 = 20;
@@ -55,15 +55,23 @@ impl KafkaSink {
         first: Sequence,
         last: Sequence,
     ) -> Result<Vec<(Sequence, String)>, SinkError> {
+        let sink = self.name.clone();
         let is_asked = |key: &[u8]| {
-            rejects::head_sequence(&self.name, log, key)
-                .is_some_and(|sequence| (first..=last).contains(&sequence))
+            rejects::head_sequence(&sink, log, key).is_some_and(|sequence| (first..=last).contains(&sequence))
         };
-        let partition = partition_of(&self.name, Some(log));
-        let table = self.topics.table_of(REJECTS, partition, &is_asked);
-        let table = table.map_err(failed("read the rejects", Some(log)))?;
-        let read = rejects::read(&self.name, &table).into_iter();
+        let read = self.read_kept(log, &is_asked)?.into_iter();
         Ok(read.map(|reject| (Sequence(reject.sequence.cast_unsigned()), reject.reason)).collect())
+    }
+
+    /// Reads the parts of rejects of a log whose keys `is_kept` accepts.
+    fn read_kept(
+        &mut self,
+        log: LogId,
+        is_kept: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Vec<StoredReject<LogId>>, SinkError> {
+        let partition = partition_of(&self.name, Some(log));
+        let table = self.topics.table_of(REJECTS, partition, is_kept);
+        Ok(rejects::read(&self.name, &table.map_err(failed("read the rejects", Some(log)))?))
     }
 
     /// Tries all rejects again.
@@ -87,11 +95,8 @@ impl KafkaSink {
     /// open: from then on, only this process changes them.
     fn retry_log(&mut self, log: LogId, read: &ReadItem<'_>, tries: &mut Tries) -> Result<(), SinkError> {
         self.own(log)?;
-        let partition = partition_of(&self.name, Some(log));
         let prefix = format!("{}/{log}/", self.name).into_bytes();
-        let table = self.topics.table_of(REJECTS, partition, &|key| key.starts_with(&prefix));
-        let table = table.map_err(failed("read the rejects", Some(log)))?;
-        for stored in rejects::read(&self.name, &table) {
+        for stored in self.read_kept(log, &|key| key.starts_with(&prefix))? {
             let head = RejectHead::of(&stored);
             if tries.tried.contains(&(log, head.sequence)) {
                 continue;
